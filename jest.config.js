@@ -1,0 +1,9 @@
+/** @type {import('jest').Config} */
+module.exports = {
+  testEnvironment: 'node',
+  roots: ['<rootDir>/test'],
+  transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2024', parser: { syntax: 'typescript' } } }] },
+  // The crash tests and the laptop stack start real processes; two cores carry two test files at a time.
+  maxWorkers: 2,
+  testTimeout: 30_000,
+};

@@ -1,0 +1,150 @@
+import Stripe from 'stripe';
+import * as z from 'zod/mini';
+import type { ChargeResult, OperationError, Outcome } from '../operation/outcome';
+
+/** From what a Stripe call gave, an object or a thrown error, to an outcome. Never throws. */
+export function outcomeOf(answer: { readonly intent: unknown } | { readonly error: unknown }): Outcome {
+  return 'error' in answer ? outcomeOfError(answer.error) : outcomeOfIntent(answer.intent);
+}
+
+/**
+ * Only `succeeded` is success. A body without the fields of a PaymentIntent, and a status that did not exist when
+ * this was written, say nothing about the money.
+ * https://docs.stripe.com/payments/paymentintents/lifecycle
+ */
+function outcomeOfIntent(value: unknown): Outcome {
+  const intent = intentIn(value);
+  if (!intent) return unknown('unreadable_answer');
+  const providerRef = intent.id;
+  switch (intent.status) {
+    case 'succeeded':
+      return { kind: 'succeeded', providerRef, result: intent.result };
+    case 'processing':
+      return { kind: 'accepted', providerRef };
+    case 'canceled':
+      return {
+        kind: 'declined',
+        providerRef,
+        error: { code: 'canceled', message: 'The payment was canceled at Stripe.' },
+      };
+    default:
+      return { ...unknown(`intent_${intent.status}`), providerRef };
+  }
+}
+
+/** Classified by status, code and type together: the SDK's class alone says too little. https://docs.stripe.com/error-handling */
+function outcomeOfError(error: unknown): Outcome {
+  if (!(error instanceof Stripe.errors.StripeError)) return unknown('unreadable_answer');
+  const { statusCode, rawType } = error;
+  if (statusCode === undefined) return outcomeOfConnection(error);
+  const failure = failureOf(error);
+  switch (statusCode) {
+    case 402: {
+      const providerRef = intentIn(error.payment_intent)?.id;
+      return { kind: 'declined', error: failure, ...(providerRef === undefined ? {} : { providerRef }) };
+    }
+    case 400:
+    case 404:
+      // The key was used with other parameters or for another endpoint.
+      if (rawType === 'idempotency_error') return { kind: 'conflict', error: failure };
+      return effectExistsCodes.has(failure.code)
+        ? { kind: 'effectExists', error: failure }
+        : { kind: 'invalid', error: failure };
+    case 401:
+      return { kind: 'notSent', reason: 'unauthorized' };
+    case 403:
+      return { kind: 'forbidden', error: failure };
+    // Ordinary rate limits and lock time-outs alike: Stripe did not run the request.
+    case 429:
+      return { kind: 'notSent', reason: 'rate_limited' };
+    // The key is in use: the first call may be committing at this moment.
+    case 409:
+      return unknown('key_in_use');
+    default:
+      return { ...unknown(`status_${statusCode}`), keySpent: statusCode >= 500 && isReplay(error) };
+  }
+}
+
+/** No answer, or none that could be read. Only an error from before the connection stood proves that nothing was sent. */
+function outcomeOfConnection(error: Stripe.errors.StripeError): Outcome {
+  const code = connectionCode(error.detail) ?? connectionCode(error);
+  if (code !== undefined && neverConnected.has(code))
+    return { kind: 'notSent', reason: 'connection_refused' };
+  return unknown(code === 'ETIMEDOUT' ? 'timeout' : 'connection_lost');
+}
+
+const unknown = (reason: string) => ({ kind: 'unknown', reason, keySpent: false }) as const;
+
+/** Codes of the operating system and of the resolver. https://nodejs.org/api/errors.html#common-system-errors */
+const neverConnected = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+]);
+
+/** It was done before, perhaps by somebody else. https://docs.stripe.com/error-codes */
+const effectExistsCodes = new Set(['charge_already_captured', 'charge_already_refunded']);
+
+/** The code of an error or of its causes, outermost first. */
+function connectionCode(error: unknown): string | undefined {
+  for (let depth = 0; depth < 5 && error instanceof Error; depth++) {
+    if ('code' in error && typeof error.code === 'string') return error.code;
+    error = error.cause;
+  }
+  return undefined;
+}
+
+/** Stripe marks an answer that it saved under the key and repeats. https://docs.stripe.com/api/idempotent_requests */
+const isReplay = ({ headers }: Stripe.errors.StripeError): boolean =>
+  headers?.['idempotent-replayed'] === 'true';
+
+function failureOf({
+  code,
+  decline_code,
+  rawType,
+  statusCode,
+  message,
+}: Stripe.errors.StripeError): OperationError {
+  return {
+    code: code ?? decline_code ?? rawType ?? `status_${statusCode}`,
+    message: message.slice(0, 200),
+    ...(decline_code === undefined ? {} : { declineCode: decline_code }),
+  };
+}
+
+interface Intent {
+  readonly id: string;
+  readonly status: string;
+  readonly result: ChargeResult;
+}
+
+const wholeNumber = z.catch(z.optional(z.int()), undefined);
+const text = z.catch(z.optional(z.string()), undefined);
+const intentSchema = z.object({
+  id: z.string().check(z.minLength(1)),
+  status: z.string(),
+  amount: wholeNumber,
+  amount_received: wholeNumber,
+  currency: text,
+  latest_charge: text,
+});
+
+/** The fields of a PaymentIntent that we keep, if `value` is one. */
+export function intentIn(value: unknown): Intent | undefined {
+  const parsed = intentSchema.safeParse(value);
+  if (!parsed.success) return undefined;
+  const { id, status, amount, amount_received, currency, latest_charge } = parsed.data;
+  const amountMinor = amount_received ?? amount;
+  return {
+    id,
+    status,
+    result: {
+      ...(amountMinor === undefined ? {} : { amountMinor }),
+      ...(currency === undefined ? {} : { currency }),
+      ...(latest_charge === undefined ? {} : { chargeId: latest_charge }),
+    },
+  };
+}

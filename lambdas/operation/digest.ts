@@ -1,0 +1,30 @@
+import { createHash } from 'node:crypto';
+
+export interface Material {
+  readonly tenantId: string;
+  readonly operationId: string;
+  readonly type: string;
+  readonly input: object;
+}
+
+/**
+ * SHA-256, in hexadecimal, of the canonical material inputs: what must stay the same for the life of an
+ * operation's id. Take it once, from the parsed message.
+ */
+export function digestOf({ tenantId, operationId, type, input }: Material): string {
+  return createHash('sha256').update(canonicalJson({ tenantId, operationId, type, input })).digest('hex');
+}
+
+/**
+ * JSON with the keys of every object, also of those inside lists, ordered by code unit: the same text whatever
+ * order, white space or locale a producer used. The order of a list is significant.
+ */
+export function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const members = Object.entries(value)
+    .filter(([, member]) => member !== undefined)
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`);
+  return `{${members.join(',')}}`;
+}

@@ -1,0 +1,141 @@
+import { Logger } from '@aws-lambda-powertools/logger';
+import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import type { AttemptTelemetry } from '../operation/attempt';
+import type { Disposition } from '../operation/delivery';
+import type { Ids } from '../operation/message';
+import type { Operation } from '../operation/operation';
+import type { Outcome } from '../operation/outcome';
+import type { State } from '../operation/state';
+
+/** Where a log line comes from, for correlation. */
+export interface Source {
+  readonly messageId: string;
+  readonly receiveCount: number;
+  readonly requestId: string;
+}
+
+/** One log line and one count, by job type, for everything that happens to an operation or a message. Never a body. */
+export class Telemetry {
+  readonly #logger: Logger;
+  readonly #metrics: Metrics;
+
+  /** @param maxReceiveCount the delivery after which SQS moves a message to the dead-letter queue */
+  constructor(
+    stage: string,
+    private readonly maxReceiveCount: number,
+  ) {
+    this.#logger = new Logger({ serviceName: 'charge-once', persistentKeys: { stage } });
+    this.#metrics = new Metrics({
+      namespace: 'ChargeOnce',
+      serviceName: 'charge-once',
+      defaultDimensions: { stage },
+    });
+  }
+
+  /** The log and counts of one delivery. */
+  of(source: Source): DeliveryTelemetry {
+    return new DeliveryTelemetry(this.#logger, this.#metrics, source, this.maxReceiveCount);
+  }
+
+  warn(message: string, details: Readonly<Record<string, unknown>> = {}): void {
+    this.#logger.warn(message, details);
+  }
+
+  failed(message: string, error: unknown, source: Partial<Source> & Ids = {}): void {
+    this.#logger.error(message, { ...source, ...failureOf(error) });
+  }
+}
+
+class DeliveryTelemetry implements AttemptTelemetry {
+  constructor(
+    private readonly logger: Logger,
+    private readonly metrics: Metrics,
+    private readonly source: Source,
+    private readonly maxReceiveCount: number,
+  ) {}
+
+  changed(operation: Operation, from: State | 'new', outcome?: Outcome): void {
+    const { state, attemptCount, error, parkedReason, providerRef } = operation;
+    const details = { from, to: state, attempt: attemptCount, outcome: outcome && nameOf(outcome) };
+    const level = state === 'parked' || state === 'failed' ? 'warn' : 'info';
+    this.logger[level](`operation ${state}`, {
+      ...this.source,
+      ...idsOf(operation),
+      ...details,
+      providerRef,
+      errorCode: error?.code,
+      parkedReason,
+    });
+    if (state === 'running') this.#count(attemptCount > 1 ? 'Retried' : 'FirstAttempt', operation.type);
+    else
+      this.#count(
+        stateMetrics[state],
+        operation.type,
+        error?.code ?? parkedReason ?? (outcome && nameOf(outcome)),
+      );
+  }
+
+  contradicted(operation: Operation, providerRef: string): void {
+    const { state, providerRef: recorded } = operation;
+    this.logger.error('the provider proved an effect that the record denies', {
+      ...this.source,
+      ...idsOf(operation),
+      state,
+      recorded,
+      providerRef,
+    });
+    this.#count('Contradicted', operation.type);
+  }
+
+  /**
+   * What becomes of a message. What a settle did was told by `changed`. A message on its way to the dead-letter queue
+   * comes several times: it is told at its first delivery and, as dead-lettered, at its last.
+   */
+  disposed(disposition: Disposition, { tenantId, operationId, type = 'unknown' }: Ids): void {
+    const { kind, ...details } = disposition;
+    const { receiveCount } = this.source;
+    const log = { ...this.source, tenantId, operationId, ...details };
+    if (kind === 'defer' || (kind === 'acknowledge' ? disposition.reason === 'replay' : receiveCount === 1)) {
+      const { level, message, metric } = dispositionNames[kind];
+      this.logger[level](message, log);
+      this.#count(metric, type, disposition.reason);
+    }
+    if (kind !== 'acknowledge' && receiveCount >= this.maxReceiveCount) {
+      this.logger.warn('message dead-lettered: this was its last delivery', log);
+      this.#count('DeadLettered', type, disposition.reason);
+    }
+  }
+
+  #count(name: string, type: string, reason?: string): void {
+    const metric = this.metrics.singleMetric();
+    metric.addDimension('type', type);
+    if (reason !== undefined) metric.addDimension('reason', reason);
+    metric.addMetric(name, MetricUnit.Count, 1);
+  }
+}
+
+const dispositionNames = {
+  acknowledge: { level: 'info', message: 'message replayed', metric: 'Replayed' },
+  defer: { level: 'info', message: 'message deferred', metric: 'Deferred' },
+  reject: { level: 'warn', message: 'message rejected', metric: 'Rejected' },
+  giveUp: { level: 'warn', message: 'message given up', metric: 'GivenUp' },
+} as const;
+
+const stateMetrics: Readonly<Record<Exclude<State, 'running'>, string>> = {
+  queued: 'Requeued',
+  settling: 'Settling',
+  parked: 'Parked',
+  succeeded: 'Succeeded',
+  failed: 'Failed',
+  cancelled: 'Cancelled',
+};
+
+const nameOf = (outcome: Outcome): string =>
+  'reason' in outcome ? `${outcome.kind}:${outcome.reason}` : outcome.kind;
+
+const idsOf = ({ tenantId, operationId }: Operation): Ids => ({ tenantId, operationId });
+
+const failureOf = (error: unknown) =>
+  error instanceof Error
+    ? { errorName: error.name, errorMessage: error.message, stack: error.stack }
+    : { error };

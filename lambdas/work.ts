@@ -1,0 +1,185 @@
+import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
+import { runOnce } from './adapters/idempotency';
+import { attempt, claim, settle } from './operation/attempt';
+import type { Delivery, Disposition } from './operation/delivery';
+import { digestOf } from './operation/digest';
+import { providerTimeoutMs, settleReserveMs } from './operation/limits';
+import { type Ids, type Message, parseMessage } from './operation/message';
+import type { Operation } from './operation/operation';
+import { keyOf } from './operation/ports';
+import type { Source } from './runtime/telemetry';
+import { createWorker, type Worker } from './runtime/wiring';
+
+let worker: Worker | undefined;
+
+/** Runs the operations of a batch of messages and reports as failed every message that is not done. */
+export const handler = (event: SQSEvent, context: Context): Promise<SQSBatchResponse> => {
+  worker ??= createWorker(process.env);
+  return work(worker, event, context);
+};
+
+/** One invocation. */
+interface Batch {
+  readonly worker: Worker;
+  readonly context: Context;
+  /** The worker's last possible moment. */
+  readonly deadlineMs: number;
+  /** The ids of the messages that are not done: all of them at first. */
+  readonly unfinished: Set<string>;
+}
+
+/** A message that could be read. */
+interface Job extends Delivery {
+  readonly record: SQSRecord;
+}
+
+async function work(worker: Worker, event: SQSEvent, context: Context): Promise<SQSBatchResponse> {
+  const records = event.Records ?? [];
+  const batch: Batch = {
+    worker,
+    context,
+    deadlineMs: worker.ports.clock() + context.getRemainingTimeInMillis(),
+    unfinished: new Set(records.map(({ messageId }) => messageId)),
+  };
+  await untilTimeIsUp(batch, runAll(batch, records));
+  return { batchItemFailures: [...batch.unfinished].map((itemIdentifier) => ({ itemIdentifier })) };
+}
+
+/** Runs what can be run. Never throws: what is not done stays listed, comes back, and finds out what was. */
+async function runAll(batch: Batch, records: readonly SQSRecord[]): Promise<void> {
+  const { telemetry, ports } = batch.worker;
+  try {
+    const jobs = (await Promise.all(records.map((record) => read(batch, record)))).filter(
+      (job) => job !== undefined,
+    );
+    if (jobs.length === 0) return;
+    if (!hasTimeForOne(batch))
+      return telemetry.warn('no time left for a provider call; the batch comes back');
+    const seen = await ports.store.look(jobs.map(({ message }) => message));
+    const groups = Map.groupBy(jobs, ({ message }) => keyOf(message));
+    await Promise.all([...groups].map(([key, group]) => runGroup(batch, group, seen.get(key))));
+  } catch (error) {
+    telemetry.failed('the batch could not be read', error);
+  }
+}
+
+/** Step 1: the job of a record, or its end when there is none. */
+async function read(batch: Batch, record: SQSRecord): Promise<Job | undefined> {
+  const { limits } = batch.worker.ports;
+  const parsed = parseMessage(record.body ?? '', limits.maxMessageBytes);
+  switch (parsed.kind) {
+    case 'message': {
+      const { message } = parsed;
+      const receiveCount = Number(record.attributes?.ApproximateReceiveCount ?? 1);
+      const sentAtMs = Number(record.attributes?.SentTimestamp ?? 0);
+      return { record, message, inputDigest: digestOf(message), receiveCount, sentAtMs };
+    }
+    case 'malformed':
+      await dispose(
+        batch,
+        record,
+        { kind: 'reject', reason: 'malformed', problem: parsed.problem },
+        parsed.ids,
+      );
+      return undefined;
+    case 'futureVersion': {
+      // The longest delay, so that a roll-out of the consumers ends before the deliveries do.
+      const reason = `version_${parsed.version}_unknown`;
+      await dispose(
+        batch,
+        record,
+        { kind: 'defer', reason, delaySeconds: limits.retryCapSeconds },
+        parsed.ids,
+      );
+      return undefined;
+    }
+  }
+}
+
+/** The messages of one operation: it runs once, and its twins share what became of it. */
+async function runGroup(
+  batch: Batch,
+  [first, ...others]: readonly Job[],
+  seen: Operation | undefined,
+): Promise<void> {
+  if (!first) return;
+  const { telemetry, ports } = batch.worker;
+  try {
+    const disposition = await run(batch, first, seen);
+    await dispose(batch, first.record, disposition, first.message);
+    const isTwin = ({ inputDigest }: Job) => inputDigest === first.inputDigest;
+    const shared: Disposition =
+      disposition.kind === 'acknowledge' ? { kind: 'acknowledge', reason: 'replay' } : disposition;
+    for (const { record, message } of others.filter(isTwin)) await dispose(batch, record, shared, message);
+    const changed = others.filter((job) => !isTwin(job));
+    if (changed.length === 0) return;
+    const now = await ports.store.look([first.message]);
+    await runGroup(batch, changed, now.get(keyOf(first.message)));
+  } catch (error) {
+    telemetry.failed('the delivery failed', error, {
+      ...sourceOf(batch, first.record),
+      ...idsOf(first.message),
+    });
+  }
+}
+
+/** Steps 2 to 7 for one message, inside the idempotency wrapper. */
+async function run(batch: Batch, job: Job, seen: Operation | undefined): Promise<Disposition> {
+  if (!hasTimeForOne(batch))
+    throw new Error('There is no time left for a provider call; the message comes back');
+  const ports = { ...batch.worker.ports, telemetry: batch.worker.telemetry.of(sourceOf(batch, job.record)) };
+  return runOnce(keyOf(job.message), batch.context, {
+    claim: () => claim(ports, job, seen, batch.deadlineMs),
+    attempt: (taken) => attempt(ports, taken),
+    settle: (taken, outcome) => settle(ports, taken, outcome),
+  });
+}
+
+/** Steps 7 to 9: takes a done message out of the failure list, and says when one that is not done comes back. */
+async function dispose(batch: Batch, record: SQSRecord, disposition: Disposition, ids: Ids): Promise<void> {
+  const { telemetry, visibility } = batch.worker;
+  const source = sourceOf(batch, record);
+  telemetry.of(source).disposed(disposition, ids);
+  if (disposition.kind === 'acknowledge') {
+    batch.unfinished.delete(record.messageId);
+    return;
+  }
+  try {
+    // Back at once, until SQS itself moves it to the dead-letter queue: only from there can the console redrive it.
+    await visibility.comesBackIn(
+      record.receiptHandle,
+      disposition.kind === 'defer' ? disposition.delaySeconds : 0,
+    );
+  } catch (error) {
+    telemetry.failed(
+      'the visibility could not be changed; the message comes back at its time-out',
+      error,
+      source,
+    );
+  }
+}
+
+/** Less than this would make a call that is cut off: an unknown outcome for nothing. */
+function hasTimeForOne({ worker, deadlineMs }: Batch): boolean {
+  const { limits, clock } = worker.ports;
+  return deadlineMs - clock() >= providerTimeoutMs(limits) + settleReserveMs(limits);
+}
+
+/** The last resort when a store call hangs: returns in time with what is unfinished still listed. */
+async function untilTimeIsUp({ worker, deadlineMs }: Batch, done: Promise<void>): Promise<void> {
+  const { limits, clock } = worker.ports;
+  const leftMs = deadlineMs - clock() - settleReserveMs(limits) / 4;
+  const timeIsUp = Promise.withResolvers<void>();
+  // Fifteen minutes is Lambda's longest; a longer timer than 2^31 ms would fire at once.
+  const timer = setTimeout(timeIsUp.resolve, Math.max(0, Math.min(leftMs, 900_000)));
+  await Promise.race([done, timeIsUp.promise]);
+  clearTimeout(timer);
+}
+
+const sourceOf = ({ context }: Batch, { messageId, attributes }: SQSRecord): Source => ({
+  messageId,
+  receiveCount: Number(attributes?.ApproximateReceiveCount ?? 1),
+  requestId: context.awsRequestId,
+});
+
+const idsOf = ({ tenantId, operationId }: Message): Ids => ({ tenantId, operationId });

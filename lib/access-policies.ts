@@ -1,0 +1,82 @@
+import { Validations } from 'aws-cdk-lib';
+import { ManagedPolicy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
+import { Construct } from 'constructs';
+import { table as names } from '../lambdas/adapters/table';
+import type { TableReference } from './operation-table';
+import type { QueuePair } from './work-queue';
+
+export interface AccessPoliciesProps {
+  readonly queues: QueuePair;
+  readonly table: TableReference;
+}
+
+/** Ready-made policies for the two kinds of people and services beside the worker. */
+export class AccessPolicies extends Construct {
+  /** For a service that enqueues jobs. Whoever has it may charge for every tenant. */
+  readonly producer: ManagedPolicy;
+  /** For a person who looks at both queues and the records, and redrives or discards dead letters. */
+  readonly operator: ManagedPolicy;
+
+  constructor(scope: Construct, id: string, { queues, table }: AccessPoliciesProps) {
+    super(scope, id);
+    const { queue, deadLetterQueue } = queues;
+    const keyActions = ['kms:GenerateDataKey', 'kms:Decrypt'];
+
+    this.producer = new ManagedPolicy(this, 'Producer', {
+      description: 'Sends jobs to the charge-once queue: may charge for every tenant',
+      statements: [
+        ...allow(['sqs:SendMessage', 'sqs:GetQueueUrl', 'sqs:GetQueueAttributes'], [queue.queueArn]),
+        ...allow(keyActions, arnsOf(queues.queueKey)),
+      ],
+    });
+
+    this.operator = new ManagedPolicy(this, 'Operator', {
+      description: 'Inspects the charge-once queues and records, redrives and discards dead letters',
+      statements: [
+        ...allow(['sqs:ListQueues'], ['*']),
+        ...allow(
+          [
+            'sqs:GetQueueUrl',
+            'sqs:GetQueueAttributes',
+            'sqs:ListQueueTags',
+            'sqs:ListDeadLetterSourceQueues',
+          ],
+          [queue.queueArn, deadLetterQueue.queueArn],
+        ),
+        // Receiving from the work queue itself would use up a job's deliveries: an operator cannot.
+        ...allow(
+          [
+            'sqs:ReceiveMessage',
+            'sqs:DeleteMessage',
+            'sqs:ChangeMessageVisibility',
+            'sqs:StartMessageMoveTask',
+            'sqs:ListMessageMoveTasks',
+            'sqs:CancelMessageMoveTask',
+          ],
+          [deadLetterQueue.queueArn],
+        ),
+        // A move task sends as the person who started it. https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
+        ...allow(['sqs:SendMessage'], [queue.queueArn]),
+        ...allow(keyActions, arnsOf(queues.queueKey, queues.deadLetterKey)),
+        ...allow(
+          ['dynamodb:DescribeTable', 'dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'],
+          [table.tableArn, `${table.tableArn}/index/${names.attentionIndex}`],
+        ),
+        ...allow(['kms:Decrypt'], arnsOf(table.encryptionKey)),
+      ],
+    });
+    Validations.of(this.operator).acknowledge({
+      id: 'AwsSolutions-IAM5[Resource::*]',
+      reason: 'sqs:ListQueues, which the SQS console opens with, takes no resource; it shows names only.',
+    });
+  }
+}
+
+function allow(actions: string[], resources: string[]): PolicyStatement[] {
+  return resources.length > 0 ? [new PolicyStatement({ actions, resources })] : [];
+}
+
+function arnsOf(...keys: (IKey | undefined)[]): string[] {
+  return [...new Set(keys.flatMap((key) => (key ? [key.keyArn] : [])))];
+}

@@ -1,0 +1,41 @@
+import { CfnOutput, Stack } from 'aws-cdk-lib';
+import type { Construct } from 'constructs';
+import { ChargeOnce } from './charge-once';
+import type { Settings } from './settings';
+
+export interface OperationsStackProps {
+  readonly settings: Settings;
+}
+
+/** One stage of the service. It names neither account nor region, so it is synthesized without credentials. */
+export class OperationsStack extends Stack {
+  constructor(scope: Construct, id: string, { settings }: OperationsStackProps) {
+    super(scope, id, {
+      description: `charge-once ${settings.stage}: safe retries for paid background jobs`,
+      terminationProtection: settings.production,
+    });
+    const { queues, table, access, setStripeKeyCommand } = new ChargeOnce(this, 'ChargeOnce', { settings });
+
+    new CfnOutput(this, 'QueueUrl', { value: queues.queue.queueUrl, description: 'Where jobs are sent' });
+    new CfnOutput(this, 'DeadLetterQueueUrl', {
+      value: queues.deadLetterQueue.queueUrl,
+      description: 'Where given-up messages wait for a person: inspect, then redrive to source',
+    });
+    new CfnOutput(this, 'TableName', {
+      value: table.tableName,
+      description: 'The records of every operation',
+    });
+    new CfnOutput(this, 'ProducerPolicyArn', {
+      value: access.producer.managedPolicyArn,
+      description: 'Attach to services that send jobs: whoever has it may charge for every tenant',
+    });
+    new CfnOutput(this, 'OperatorPolicyArn', {
+      value: access.operator.managedPolicyArn,
+      description: 'Attach to people who inspect the queues and records, and redrive dead letters',
+    });
+    new CfnOutput(this, 'SetStripeKeyCommand', {
+      value: setStripeKeyCommand,
+      description: 'Sets the Stripe key from the shell variable STRIPE_API_KEY; jobs are deferred until then',
+    });
+  }
+}

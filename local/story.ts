@@ -1,0 +1,231 @@
+import type { LocalStack, StackEvent } from './stack';
+import type { LedgerEntry } from './stripe-books';
+import type { StripeStandIn } from './stripe-stand-in';
+
+export interface Step {
+  readonly name: string;
+  /** Whether what the step tells of is what happened. */
+  readonly ok: boolean;
+  /** One sentence for the screen. */
+  readonly said: string;
+  readonly figures?: Readonly<Record<string, unknown>>;
+}
+
+export interface Story {
+  readonly ok: boolean;
+  readonly steps: readonly Step[];
+  /** POSTs that the provider received, by operation. */
+  readonly providerCalls: Readonly<Record<string, number>>;
+  /** Movements of money, by operation. */
+  readonly charges: Readonly<Record<string, number>>;
+  readonly ledger: readonly LedgerEntry[];
+}
+
+const tenantId = 'North';
+const jobO7 = {
+  version: 1,
+  tenantId,
+  operationId: 'O7',
+  type: 'charge',
+  input: { invoiceId: '7', amountMinor: 5000, currency: 'usd', customerId: 'cus_A', paymentMethodId: 'pm_A' },
+};
+const jobO8 = { ...jobO7, operationId: 'O8', input: { ...jobO7.input, invoiceId: '8' } };
+const changedO7 = { ...jobO7, input: { ...jobO7.input, amountMinor: 9000 } };
+
+/**
+ * The main job, told on a running stack: one charge, however often it is delivered. Every figure is counted from the
+ * stand-in's requests and ledger, and every step says whether it held.
+ */
+export async function tellStory(
+  stack: LocalStack,
+  stripe: StripeStandIn,
+  tell: (step: Step) => void,
+): Promise<Story> {
+  const steps: Step[] = [];
+  const scenes = [acceptAndCrash, redeliver, refuseChanged, keepUnsaved];
+  for (const scene of scenes) {
+    for await (const step of scene(stack, stripe)) {
+      steps.push(step);
+      tell(step);
+    }
+    if (steps.some(({ ok }) => !ok)) break;
+  }
+  return {
+    ok: steps.every(({ ok }) => ok),
+    steps,
+    providerCalls: { O7: callsOf(stripe, 'O7') },
+    charges: { O7: chargesOf(stripe, 'O7').length },
+    ledger: stripe.ledger(),
+  };
+}
+
+async function* acceptAndCrash(stack: LocalStack, stripe: StripeStandIn): AsyncGenerator<Step> {
+  const killed = Promise.withResolvers<boolean>();
+  stripe.fault(
+    {
+      kind: 'hook',
+      at: 'afterEffect',
+      run: () => killed.resolve(stack.workers.killAll('SIGKILL') > 0),
+      next: 'drop',
+    },
+    { method: 'POST', operationId: `${tenantId}/O7` },
+  );
+  const ended = endOfDelivery(stack, 'O7');
+  const messageId = await stack.send(jobO7);
+  yield {
+    name: 'accept',
+    ok: true,
+    said: 'O7 (tenant North, invoice 7, 5000 cents) is on the queue.',
+    figures: { messageId },
+  };
+  const isKilled =
+    (await within(killed.promise, 15_000, false)) && (await within(ended, 15_000, undefined)) === 'failed';
+  const record = await stack.operation(tenantId, 'O7');
+  yield {
+    name: 'crash',
+    ok: isKilled && record?.state === 'running' && chargesOf(stripe, 'O7').length === 1,
+    said: 'W1 charged the card and was killed (SIGKILL) before it could save that: the record still says running.',
+    figures: { recordState: record?.state, charges: chargesOf(stripe, 'O7').length },
+  };
+}
+
+async function* redeliver(stack: LocalStack, stripe: StripeStandIn): AsyncGenerator<Step> {
+  const first = chargesOf(stripe, 'O7')[0];
+  // The save is held back for a moment: an acknowledgement that does not wait for it comes too early.
+  const saved = Promise.withResolvers<void>();
+  const release = stack.dynamodbProxy.intercept(
+    { action: 'UpdateItem', where: isSaveOf('O7'), times: 1 },
+    {
+      kind: 'hook',
+      before: async (): Promise<'continue'> => {
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        return 'continue';
+      },
+      after: () => {
+        saved.resolve();
+        return 'continue';
+      },
+    },
+  );
+  const order: string[] = [];
+  saved.promise.then(() => order.push('saved'));
+  const acknowledged = acknowledgementOf(stack, 'O7').then((isAcknowledged) => {
+    if (isAcknowledged) order.push('acknowledged');
+  });
+  // W1's lease and the message's visibility timeout pass.
+  await stack.clock.advance(13_000);
+  await acknowledged;
+  release();
+  const record = await stack.operation(tenantId, 'O7');
+  const calls = callsOf(stripe, 'O7');
+  const charges = chargesOf(stripe, 'O7').length;
+  yield {
+    name: 'redeliver',
+    ok:
+      record?.state === 'succeeded' &&
+      record.providerRef === first?.paymentIntentId &&
+      calls === 2 &&
+      charges === 1,
+    said: `The message came back to W2, which got the same charge: provider calls for O7: ${calls}, charges for O7: ${charges}.`,
+    figures: { providerCalls: calls, charges, recordState: record?.state, providerRef: record?.providerRef },
+  };
+  yield {
+    name: 'save before acknowledge',
+    ok: order.join() === 'saved,acknowledged',
+    said: 'The message was taken off the queue only after the outcome was saved.',
+    figures: { order },
+  };
+}
+
+async function* refuseChanged(stack: LocalStack, stripe: StripeStandIn): AsyncGenerator<Step> {
+  const before = await stack.operation(tenantId, 'O7');
+  const calls = callsOf(stripe, 'O7');
+  await stack.send(changedO7);
+  const body = await within(deadLetter(stack, 9000), 15_000, undefined);
+  const after = await stack.operation(tenantId, 'O7');
+  const isUnchanged = JSON.stringify(before) === JSON.stringify(after);
+  yield {
+    name: 'refuse',
+    ok: body !== undefined && isUnchanged && callsOf(stripe, 'O7') === calls,
+    said: 'O7 with 9000 cents was refused and is in the dead-letter queue; the record is unchanged.',
+    figures: {
+      inDeadLetterQueue: body !== undefined,
+      recordUnchanged: isUnchanged,
+      providerCalls: callsOf(stripe, 'O7'),
+    },
+  };
+}
+
+async function* keepUnsaved(stack: LocalStack, stripe: StripeStandIn): AsyncGenerator<Step> {
+  const restore = stack.dynamodbProxy.intercept(
+    { action: 'UpdateItem', where: isSaveOf('O8') },
+    { kind: 'answer', statusCode: 500, error: 'InternalServerError' },
+  );
+  const firstDelivery = endOfDelivery(stack, 'O8');
+  await stack.send(jobO8);
+  const isKept = (await within(firstDelivery, 15_000, undefined)) === 'failed';
+  restore();
+  const acknowledged = acknowledgementOf(stack, 'O8');
+  await stack.clock.advance(13_000);
+  await acknowledged;
+  const record = await stack.operation(tenantId, 'O8');
+  const charges = chargesOf(stripe, 'O8').length;
+  yield {
+    name: 'keep what is not saved',
+    ok: isKept && record?.state === 'succeeded' && charges === 1,
+    said: 'O8 was charged while the table was down: its message stayed on the queue, came back, and found the same charge.',
+    figures: { messageKept: isKept, recordState: record?.state, charges },
+  };
+}
+
+const callsOf = (stripe: StripeStandIn, operationId: string): number =>
+  stripe
+    .requests()
+    .filter(({ method, operation }) => method === 'POST' && operation === `${tenantId}/${operationId}`)
+    .length;
+
+const chargesOf = (stripe: StripeStandIn, operationId: string): LedgerEntry[] =>
+  stripe.ledger().filter(({ kind, metadata }) => kind === 'charge' && metadata.operationId === operationId);
+
+/** Whether a DynamoDB update writes that the operation succeeded. */
+const isSaveOf =
+  (operationId: string) =>
+  (body: unknown): boolean => {
+    const text = JSON.stringify(body);
+    return text.includes(`"op#${tenantId}#${operationId}"`) && text.includes('"succeeded"');
+  };
+
+const isOf = (operationId: string, body: string): boolean => body.includes(`"operationId":"${operationId}"`);
+
+/** How the next delivery of an operation ends. */
+function endOfDelivery(stack: LocalStack, operationId: string): Promise<'acknowledged' | 'failed'> {
+  const { promise, resolve } = Promise.withResolvers<'acknowledged' | 'failed'>();
+  const stop = stack.onEvent((event: StackEvent) => {
+    if (event.type !== 'acknowledged' && event.type !== 'failed') return;
+    if (!isOf(operationId, event.record.body)) return;
+    stop();
+    resolve(event.type);
+  });
+  return promise;
+}
+
+const acknowledgementOf = async (stack: LocalStack, operationId: string): Promise<boolean> =>
+  (await within(endOfDelivery(stack, operationId), 15_000, undefined)) === 'acknowledged';
+
+async function deadLetter(stack: LocalStack, amountMinor: number): Promise<string | undefined> {
+  const find = async () =>
+    (await stack.deadLetters()).find((body) => body.includes(`"amountMinor":${amountMinor}`));
+  await stack.waitFor(async () => (await find()) !== undefined, { timeoutMs: 15_000 });
+  return find();
+}
+
+/** What `promise` gives, or `otherwise` when that takes longer than `ms` or fails. */
+async function within<T, U>(promise: Promise<T>, ms: number, otherwise: U): Promise<T | U> {
+  const late = Promise.withResolvers<U>();
+  const timer = setTimeout(() => late.resolve(otherwise), ms);
+  try {
+    return await Promise.race([promise.catch(() => otherwise), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

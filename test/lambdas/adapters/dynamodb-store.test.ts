@@ -1,0 +1,571 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { DynamoDBDocumentClient, PutCommand } from '@aws-sdk/lib-dynamodb';
+import { marshall } from '@aws-sdk/util-dynamodb';
+import { DynamoDbStore } from '../../../lambdas/adapters/dynamodb-store';
+import { decide, maxRedrives, windowOpensAtMs } from '../../../lambdas/operation/delivery';
+import { digestOf } from '../../../lambdas/operation/digest';
+import { limitsFrom } from '../../../lambdas/operation/limits';
+import type { Operation } from '../../../lambdas/operation/operation';
+import { type ClaimRequest, keyOf, type SettleRequest } from '../../../lambdas/operation/ports';
+import { isTerminal, parkedReasons, type Settlement, states } from '../../../lambdas/operation/state';
+import { type LocalStack, startLocalStack } from '../../../local/stack';
+import { hourMs, message as base, nowMs, operation, writesOf } from '../fixtures';
+
+const limits = limitsFrom();
+let stack: LocalStack;
+let store: DynamoDbStore;
+let client: DynamoDBClient;
+beforeAll(async () => {
+  stack = await startLocalStack({ startEventSource: false });
+  client = clientAt(stack.endpoints.dynamodb);
+  store = new DynamoDbStore(client, stack.tableName, limits);
+});
+afterAll(async () => {
+  client.destroy();
+  await stack.stop();
+});
+
+function clientAt(endpoint: string): DynamoDBClient {
+  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+  return new DynamoDBClient({ region: 'us-east-1', credentials, endpoint, maxAttempts: 3 });
+}
+
+let count = 0;
+const freshId = () => {
+  count += 1;
+  return `op-${count}`;
+};
+
+async function put(changes: Partial<Operation> = {}): Promise<Operation> {
+  const stored = operation({ operationId: freshId(), ...changes });
+  const { tenantId, operationId, ...attributes } = stored;
+  const Item = { pk: `op#${tenantId}#${operationId}`, ...attributes };
+  const documents = DynamoDBDocumentClient.from(client, { marshallOptions: { removeUndefinedValues: true } });
+  await documents.send(new PutCommand({ TableName: stack.tableName, Item }));
+  return stored;
+}
+
+const stored = async (of: { tenantId: string; operationId: string }) => (await store.look([of])).get(keyOf(of));
+
+function claimOf(operationId: string, changes: Partial<ClaimRequest> = {}): ClaimRequest {
+  const message = { ...base, operationId };
+  return {
+    message,
+    inputDigest: digestOf(message),
+    claimId: 'new-claim',
+    nowMs,
+    leaseExpiresAtMs: nowMs + 60_000,
+    windowOpensAtMs: windowOpensAtMs(limits, nowMs),
+    first: {
+      providerKey: `test/acme/${operationId}/charge/0`,
+      providerParamsVersion: 1,
+      attemptLimit: 5,
+      acceptedBy: 'queue',
+    },
+    ...changes,
+  };
+}
+const redrive = { sentAtMs: nowMs - 1, maxAttempts: 5, maxRedrives };
+
+describe('a claim', () => {
+  test('of a new id writes everything that a crash would need, before the provider is called', async () => {
+    const request = claimOf(freshId());
+    const written = await store.claim(request);
+    expect(written).toEqual({
+      kind: 'claimed',
+      operation: {
+        ...request.message,
+        inputDigest: request.inputDigest,
+        state: 'running',
+        claimId: 'new-claim',
+        leaseExpiresAtMs: nowMs + 60_000,
+        attemptCount: 1,
+        attemptLimit: 5,
+        redriveCount: 0,
+        effectPossibleSinceMs: nowMs,
+        effectPossibleClaimId: 'new-claim',
+        providerKey: request.first.providerKey,
+        providerParamsVersion: 1,
+        acceptedBy: 'queue',
+        createdAtMs: nowMs,
+        updatedAtMs: nowMs,
+      },
+    });
+    expect(await stored(request.message)).toEqual(written.operation);
+  });
+
+  test('of a queued operation keeps what the first claim bound: inputs, key, parameters, limits and times', async () => {
+    const before = await put({
+      providerKey: 'of/an/older/build',
+      providerParamsVersion: 7,
+      attemptLimit: 3,
+      effectPossibleSinceMs: nowMs - hourMs,
+      effectPossibleClaimId: 'claim-of-before',
+      acceptedBy: 'api',
+      error: { code: 'x', message: 'x' },
+      providerRef: 'pi_1',
+    });
+    const written = await store.claim(claimOf(before.operationId));
+    const { error: _, ...kept } = before;
+    expect(written).toEqual({
+      kind: 'claimed',
+      operation: {
+        ...kept,
+        state: 'running',
+        claimId: 'new-claim',
+        leaseExpiresAtMs: nowMs + 60_000,
+        attemptCount: 2,
+        updatedAtMs: nowMs,
+      },
+    });
+  });
+
+  test('of a parked operation whose message was sent again gives it fresh attempts and counts the redrive', async () => {
+    const before = await put({
+      state: 'parked',
+      parkedReason: 'attempts_exhausted',
+      parkedAtMs: nowMs - 2,
+      attemptCount: 5,
+      openShard: 1,
+      dueAtMs: nowMs,
+    });
+    const written = await store.claim(claimOf(before.operationId, { redrive }));
+    expect(written).toMatchObject({
+      kind: 'claimed',
+      operation: { state: 'running', attemptCount: 6, attemptLimit: 10, redriveCount: 1 },
+    });
+    for (const gone of ['parkedReason', 'parkedAtMs', 'openShard', 'dueAtMs']) {
+      expect(written.operation).not.toHaveProperty(gone);
+    }
+  });
+
+  const windowMs = limits.providerWindowHours * hourMs;
+  test.each<[clause: string, changes: Partial<Operation>, request?: Partial<ClaimRequest>]>([
+    ['the inputs are others', { inputDigest: 'another' }],
+    ['the window closed a moment ago', { effectPossibleSinceMs: nowMs - windowMs }],
+    ['no attempt is left', { attemptCount: 5 }],
+    ['another claim is live', { state: 'running', leaseExpiresAtMs: nowMs + 1 }],
+    ['another claim ends now', { state: 'running', leaseExpiresAtMs: nowMs }],
+    ['it is settling', { state: 'settling' }],
+    ['it succeeded', { state: 'succeeded' }],
+    ['it failed', { state: 'failed' }],
+    ['it was cancelled', { state: 'cancelled' }],
+    ['it is parked and this is no redrive', { state: 'parked', parkedAtMs: nowMs - 2 }],
+    ['the redriven message was sent at the park', { state: 'parked', parkedAtMs: nowMs - 1 }, { redrive }],
+    ['it was redriven too often', { state: 'parked', parkedAtMs: nowMs - 2, redriveCount: 5 }, { redrive }],
+    ['the redriven inputs are others', { state: 'parked', parkedAtMs: nowMs - 2, inputDigest: 'another' }, { redrive }],
+    ['the redrive is outside the window', { state: 'parked', parkedAtMs: nowMs - 2, effectPossibleSinceMs: nowMs - windowMs }, { redrive }],
+    ['a redrive finds it running', { state: 'running', leaseExpiresAtMs: nowMs - 1 }, { redrive }],
+  ])('is refused when %s, and nothing is written', async (_clause, changes, request) => {
+    const before = await put(changes);
+    expect(await store.claim(claimOf(before.operationId, request))).toEqual({ kind: 'refused', operation: before });
+    expect(await stored(before)).toEqual(before);
+  });
+
+  test.each<[clause: string, changes: Partial<Operation>, request?: Partial<ClaimRequest>]>([
+    ['queued', {}],
+    ['inside the window by a millisecond', { effectPossibleSinceMs: nowMs - windowMs + 1 }],
+    ['at its last attempt', { attemptCount: 4 }],
+    ['held by a claim that lapsed a millisecond ago', { state: 'running', leaseExpiresAtMs: nowMs - 1 }],
+    ['redriven', { state: 'parked', parkedAtMs: nowMs - 2 }, { redrive }],
+    ['redriven for the last time', { state: 'parked', parkedAtMs: nowMs - 2, redriveCount: 4 }, { redrive }],
+    ['redriven without attempts left', { state: 'parked', parkedAtMs: nowMs - 2, attemptCount: 5 }, { redrive }],
+  ])('is granted when it is %s', async (_clause, changes, request) => {
+    const before = await put(changes);
+    expect(await store.claim(claimOf(before.operationId, request))).toMatchObject({ kind: 'claimed' });
+  });
+
+  test('is decided by the same rules as the look: reading and writing never disagree', async () => {
+    const combinations = states.flatMap((state) =>
+      [nowMs - 1, nowMs, nowMs + 1].flatMap((leaseExpiresAtMs) =>
+        [undefined, nowMs - windowMs, nowMs - windowMs + 1].flatMap((effectPossibleSinceMs) =>
+          [4, 5].flatMap((attemptCount) =>
+            [nowMs - 2, nowMs - 1].map((parkedAtMs) => ({
+              state,
+              attemptCount,
+              ...(effectPossibleSinceMs === undefined ? {} : { effectPossibleSinceMs }),
+              ...(state === 'running' ? { leaseExpiresAtMs } : {}),
+              ...(state === 'parked' ? { parkedAtMs, parkedReason: 'attempts_exhausted' as const } : {}),
+            })),
+          ),
+        ),
+      ),
+    );
+    const unique = [...new Map(combinations.map((of) => [JSON.stringify(of), of])).values()];
+    for (const changes of unique) {
+      const before = await put(changes);
+      const request = claimOf(before.operationId);
+      const delivery = { ...request, receiveCount: 1, sentAtMs: redrive.sentAtMs };
+      const decision = decide(delivery, before, limits, nowMs);
+      const isRedrive = decision.kind === 'claim' ? decision.isRedrive : before.state === 'parked';
+      const { kind } = await store.claim(isRedrive ? { ...request, redrive } : request);
+      expect({ changes, kind }).toEqual({ changes, kind: decision.kind === 'claim' ? 'claimed' : 'refused' });
+    }
+    expect(unique.length).toBeGreaterThan(60);
+  });
+
+  test('of two at once is granted to one', async () => {
+    const operationId = freshId();
+    const both = await Promise.all(
+      ['a', 'b'].map((claimId) => store.claim(claimOf(operationId, { claimId }))),
+    );
+    expect(both.map(({ kind }) => kind).sort()).toEqual(['claimed', 'refused']);
+    const winner = both.find(({ kind }) => kind === 'claimed');
+    expect(await stored({ ...base, operationId })).toEqual(winner?.operation);
+  });
+
+  test.each([
+    ['of a new operation', {}],
+    ['of a queued one', { state: 'queued' }],
+    ['of a lapsed one', { state: 'running', leaseExpiresAtMs: nowMs - 1 }],
+  ] as const)('%s whose answer was lost recognises itself, and counts one attempt', async (name, changes) => {
+    const before = name === 'of a new operation' ? operation({ operationId: freshId(), attemptCount: 0 }) : await put(changes);
+    const remove = stack.dynamodbProxy.intercept({ ...writesOf(before, 'claim'), times: 1 }, { kind: 'loseAnswer' });
+    expect(await store.claim(claimOf(before.operationId))).toMatchObject({
+      kind: 'claimed',
+      operation: { claimId: 'new-claim', state: 'running', attemptCount: before.attemptCount + 1 },
+    });
+    remove();
+  });
+
+  test('of a redrive whose answer was lost recognises itself, and counts one redrive', async () => {
+    const before = await put({ state: 'parked', parkedAtMs: nowMs - 2, attemptCount: 5 });
+    stack.dynamodbProxy.intercept({ ...writesOf(before, 'claim'), times: 1 }, { kind: 'loseAnswer' });
+    expect(await store.claim(claimOf(before.operationId, { redrive }))).toMatchObject({
+      kind: 'claimed',
+      operation: { attemptCount: 6, attemptLimit: 10, redriveCount: 1 },
+    });
+  });
+});
+
+const error = { code: 'card_declined', message: 'no', declineCode: 'generic_decline' };
+const settlements: readonly Settlement[] = [
+  { state: 'succeeded', providerRef: 'pi_1', result: { amountMinor: 1999, currency: 'usd', chargeId: 'ch_1' } },
+  { state: 'settling', providerRef: 'pi_1' },
+  { state: 'failed', error, providerRef: 'pi_1' },
+  { state: 'queued', reason: 'timeout', effect: 'unchanged', countsAsAttempt: true },
+  { state: 'queued', reason: 'rate_limited', effect: 'none', countsAsAttempt: false },
+  { state: 'queued', reason: 'rate_limited', effect: 'unchanged', countsAsAttempt: false },
+  { state: 'parked', parkedReason: 'attempts_exhausted', effect: 'unchanged', countsAsAttempt: true },
+  { state: 'parked', parkedReason: 'provider_forbidden', error, effect: 'none', countsAsAttempt: false },
+];
+const notProof = settlements.filter(({ state }) => state !== 'succeeded');
+
+/** An operation that a claim of ours runs. */
+async function claimed(changes: Partial<ClaimRequest> = {}) {
+  const { operation: running } = await store.claim(claimOf(freshId(), changes));
+  return running;
+}
+const settleOf = (running: Operation, settlement: Settlement, changes: Partial<SettleRequest> = {}): SettleRequest => ({
+  operation: running,
+  claimId: running.claimId ?? '',
+  settlement,
+  nowMs: nowMs + 1000,
+  sentAtMs: nowMs - 1000,
+  ...changes,
+});
+
+describe('a settle', () => {
+  test.each(settlements)('of a current claim writes $state ($effect)', async (settlement) => {
+    const running = await claimed();
+    const write = await store.settle(settleOf(running, settlement));
+    expect(write).toMatchObject({ kind: 'settled', operation: { state: settlement.state, updatedAtMs: nowMs + 1000 } });
+    const after = await stored(running);
+    expect(write.operation).toEqual(after);
+    expect(after).not.toHaveProperty('leaseExpiresAtMs');
+    const takesBack = 'countsAsAttempt' in settlement && !settlement.countsAsAttempt;
+    expect(after?.attemptCount).toBe(takesBack ? 0 : 1);
+    const provesNone = settlement.state === 'failed' || ('effect' in settlement && settlement.effect === 'none');
+    expect(after?.effectPossibleSinceMs).toBe(provesNone ? undefined : nowMs);
+    expect(after?.effectPossibleClaimId).toBe(provesNone ? undefined : 'new-claim');
+    expect(after?.expiresAtSeconds).toBe(
+      isTerminal(settlement.state) ? (nowMs + 1000) / 1000 + limits.recordRetentionDays * 86_400 : undefined,
+    );
+    // In the attention index exactly when no message brings it back.
+    const needsAttention = settlement.state === 'settling' || (settlement.state === 'parked' && !provesNone);
+    expect([after?.openShard !== undefined, after?.dueAtMs !== undefined]).toEqual([needsAttention, needsAttention]);
+  });
+
+  test.each(settlements)('of $state whose answer was lost recognises itself and writes once', async (settlement) => {
+    const running = await claimed();
+    stack.dynamodbProxy.intercept({ ...writesOf(running, 'settle'), times: 1 }, { kind: 'loseAnswer' });
+    expect(await store.settle(settleOf(running, settlement))).toMatchObject({
+      kind: 'settled',
+      operation: { state: settlement.state, attemptCount: 'countsAsAttempt' in settlement && !settlement.countsAsAttempt ? 0 : 1 },
+    });
+  });
+
+  test.each(notProof)('of $state by a claim that was superseded writes nothing', async (settlement) => {
+    const running = await claimed();
+    const next = { claimId: 'next-claim', nowMs: nowMs + 60_001, leaseExpiresAtMs: nowMs + 120_000 };
+    const { operation: taken } = await store.claim(claimOf(running.operationId, next));
+    expect(taken.claimId).toBe('next-claim');
+    expect(await store.settle(settleOf(running, settlement))).toEqual({ kind: 'superseded', operation: taken });
+    expect(await stored(running)).toEqual(taken);
+  });
+
+  test('by a refusal never removes an effect that an earlier claim made possible', async () => {
+    const running = await claimed();
+    const next = { claimId: 'next-claim', nowMs: nowMs + 60_001, leaseExpiresAtMs: nowMs + 120_000 };
+    const { operation: taken } = await store.claim(claimOf(running.operationId, next));
+    const settlement = { state: 'queued', reason: 'rate_limited', effect: 'none', countsAsAttempt: false } as const;
+    expect(await store.settle(settleOf(taken, settlement))).toMatchObject({ kind: 'superseded' });
+    expect(await stored(running)).toMatchObject({ effectPossibleSinceMs: nowMs });
+  });
+
+  test.each(states)('with proof of an effect settles a %s operation, whatever claim is current, unless it ended', async (state) => {
+    const before = await put({
+      state,
+      claimId: 'of-somebody-else',
+      ...(state === 'running' ? { leaseExpiresAtMs: nowMs + 60_000 } : {}),
+      ...(state === 'parked' ? { parkedAtMs: nowMs, parkedReason: 'attempts_exhausted' as const, openShard: 1, dueAtMs: 1 } : {}),
+    });
+    const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
+    const write = await store.settle(settleOf(before, proof, { claimId: 'of-ours' }));
+    if (isTerminal(state)) {
+      expect(write).toEqual({ kind: 'superseded', operation: before });
+      expect(await stored(before)).toEqual(before);
+      return;
+    }
+    expect(write).toMatchObject({ kind: 'settled', operation: { state: 'succeeded', providerRef: 'pi_1' } });
+    for (const gone of ['leaseExpiresAtMs', 'parkedReason', 'parkedAtMs', 'openShard', 'dueAtMs']) {
+      expect(write.operation).not.toHaveProperty(gone);
+    }
+  });
+
+  test('that lost to the proof of another owner does not call that write its own', async () => {
+    const first = await claimed();
+    const next = { claimId: 'next-claim', nowMs: nowMs + 60_001, leaseExpiresAtMs: nowMs + 120_000 };
+    const { operation: second } = await store.claim(claimOf(first.operationId, next));
+    const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
+    expect(await store.settle(settleOf(first, proof))).toMatchObject({ kind: 'settled' });
+    expect(await store.settle(settleOf(second, proof, { nowMs: nowMs + 2000 }))).toMatchObject({ kind: 'superseded' });
+  });
+
+  test('of an operation whose record is gone writes none', async () => {
+    const ghost = operation({ operationId: freshId(), state: 'running' });
+    for (const settlement of settlements) {
+      expect(await store.settle(settleOf(ghost, settlement))).toEqual({ kind: 'superseded', operation: undefined });
+    }
+    expect(await stored(ghost)).toBeUndefined();
+  });
+
+  test('never parks earlier than the message was sent, or the message would look redriven', async () => {
+    const running = await claimed();
+    const settlement = { state: 'parked', parkedReason: 'attempts_exhausted', effect: 'unchanged', countsAsAttempt: true } as const;
+    const sentAtMs = nowMs + 5000;
+    expect(await store.settle(settleOf(running, settlement, { sentAtMs }))).toMatchObject({ operation: { parkedAtMs: sentAtMs } });
+  });
+});
+
+describe('a park', () => {
+  const parkedReason = 'provider_window_closed';
+  const parkOf = (seen: Operation) => store.park({ seen, parkedReason, nowMs, sentAtMs: nowMs - 1000 });
+  const lapsed = { state: 'running', leaseExpiresAtMs: nowMs - 1, effectPossibleSinceMs: nowMs - 24 * hourMs } as const;
+
+  test('of a lapsed claim keeps the evidence and asks for attention', async () => {
+    const before = await put(lapsed);
+    const { leaseExpiresAtMs: _, ...kept } = before;
+    expect(await parkOf(before)).toEqual({
+      kind: 'settled',
+      operation: { ...kept, state: 'parked', parkedReason, parkedAtMs: nowMs, updatedAtMs: nowMs, openShard: expect.any(Number), dueAtMs: nowMs },
+    });
+  });
+
+  test.each<[string, Partial<Operation>]>([
+    ['it was claimed meanwhile', { ...lapsed, claimId: 'next-claim', leaseExpiresAtMs: nowMs + 60_000 }],
+    ['it was settled meanwhile', { state: 'succeeded' }],
+    ['it was queued meanwhile', { state: 'queued' }],
+  ])('is refused when %s, and nothing is written', async (_name, changes) => {
+    const now = await put(changes);
+    const seen = { ...now, claimId: 'claim-of-before', ...lapsed };
+    expect(await parkOf(seen)).toEqual({ kind: 'superseded', operation: now });
+    expect(await stored(now)).toEqual(now);
+  });
+
+  test('whose answer was lost recognises itself', async () => {
+    const before = await put(lapsed);
+    stack.dynamodbProxy.intercept({ ...writesOf(before, 'settle'), times: 1 }, { kind: 'loseAnswer' });
+    expect(await parkOf(before)).toMatchObject({ kind: 'settled', operation: { state: 'parked', parkedAtMs: nowMs } });
+  });
+});
+
+describe('a look', () => {
+  test('reads the records that exist, each id once, consistently', async () => {
+    const [one, two] = [await put(), await put({ state: 'succeeded' })];
+    stack.dynamodbProxy.resetCounts();
+    const calls: unknown[] = [];
+    const stopListening = stack.dynamodbProxy.onCall(({ body }) => calls.push(body));
+    const seen = await store.look([one, two, one, { tenantId: 'acme', operationId: 'nobody' }]);
+    stopListening();
+    expect([...seen.values()]).toEqual(expect.arrayContaining([one, two]));
+    expect(seen.size).toBe(2);
+    expect(JSON.stringify(calls)).toContain('"ConsistentRead":true');
+    expect(stack.dynamodbProxy.counts()).toEqual({ BatchGetItem: 1 });
+  });
+
+  test('asks again for the keys that a throttled table left out', async () => {
+    const [one, two] = [operation({ operationId: 'one' }), operation({ operationId: 'two' })];
+    const itemOf = ({ tenantId, operationId, ...attributes }: Operation) =>
+      marshall({ pk: `op#${tenantId}#${operationId}`, ...attributes });
+    const left = { [stack.tableName]: { Keys: [{ pk: { S: 'op#acme#two' } }] } };
+    const table = await tableThatAnswers([
+      { Responses: { [stack.tableName]: [itemOf(one)] }, UnprocessedKeys: left },
+      { Responses: {}, UnprocessedKeys: left },
+      { Responses: { [stack.tableName]: [itemOf(two)] }, UnprocessedKeys: {} },
+    ]);
+    const seen = await new DynamoDbStore(table.client, stack.tableName, limits).look([one, two]);
+    expect([...seen.values()]).toEqual([one, two]);
+    expect(table.asked.slice(1)).toEqual([left, left].map(({ [stack.tableName]: keys }) => ({
+      RequestItems: { [stack.tableName]: { ...keys, ConsistentRead: true } },
+    })));
+    await table.stop();
+  });
+
+  test('gives up when the table stays throttled, rather than calling a known operation new', async () => {
+    const left = { [stack.tableName]: { Keys: [{ pk: { S: 'op#acme#one' } }] } };
+    const table = await tableThatAnswers([{ Responses: {}, UnprocessedKeys: left }]);
+    const look = new DynamoDbStore(table.client, stack.tableName, limits).look([{ tenantId: 'acme', operationId: 'one' }]);
+    await expect(look).rejects.toThrow(/throttled/);
+    await table.stop();
+  });
+});
+
+/** Answers in turn, the last one for ever. */
+async function tableThatAnswers(answers: readonly object[]) {
+  const asked: unknown[] = [];
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(Buffer.from(chunk));
+    asked.push(JSON.parse(Buffer.concat(chunks).toString()));
+    const answer = answers[Math.min(asked.length, answers.length) - 1];
+    response.writeHead(200, { 'content-type': 'application/x-amz-json-1.0' }).end(JSON.stringify(answer));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const own = clientAt(`http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`);
+  return {
+    asked,
+    client: own,
+    async stop() {
+      own.destroy();
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+test('the end of a retention moves only where there is one', async () => {
+  const ended = await put({ state: 'succeeded', expiresAtSeconds: 1 });
+  const open = await put();
+  for (const id of [ended, open]) await store.extendRetention(id, nowMs);
+  await store.extendRetention({ tenantId: 'acme', operationId: 'nobody' }, nowMs);
+  expect(await stored(ended)).toEqual({ ...ended, expiresAtSeconds: nowMs / 1000 + 90 * 86_400 });
+  expect(await stored(open)).toEqual(open);
+  expect(await stored({ tenantId: 'acme', operationId: 'nobody' })).toBeUndefined();
+});
+
+describe('a record', () => {
+  const longId = (start: string) => start.padEnd(64, 'x');
+  const largest = (changes: Partial<Operation> = {}): Operation => {
+    const tenantId = longId('tenant');
+    const operationId = longId('op');
+    return operation({
+      tenantId,
+      operationId,
+      input: {
+        invoiceId: longId('inv'),
+        amountMinor: 99_999_999,
+        currency: 'usd',
+        customerId: longId('cus_'),
+        paymentMethodId: longId('pm_'),
+      },
+      inputDigest: 'd'.repeat(64),
+      claimId: 'c'.repeat(16),
+      attemptCount: 100,
+      attemptLimit: 100,
+      effectPossibleSinceMs: nowMs,
+      effectPossibleClaimId: 'c'.repeat(16),
+      providerKey: `${'p'.repeat(100)}/${tenantId}/${operationId}/charge/0`,
+      ...changes,
+    });
+  };
+  const result = { amountMinor: 99_999_999, currency: 'usd', chargeId: 'ch_'.padEnd(27, 'x') };
+  const providerRef = 'pi_'.padEnd(27, 'x');
+
+  test.each<[string, Operation]>([
+    ['running', largest({ state: 'running', leaseExpiresAtMs: nowMs })],
+    ['succeeded', largest({ state: 'succeeded', providerRef, result, expiresAtSeconds: nowMs })],
+    ['failed', largest({ state: 'failed', providerRef, error: { ...error, message: 'm'.repeat(200) }, expiresAtSeconds: nowMs })],
+    [
+      'parked',
+      largest({
+        state: 'parked',
+        providerRef,
+        parkedReason: 'provider_window_closed',
+        parkedAtMs: nowMs,
+        error: { code: 'idempotency_error', message: 'm'.repeat(200) },
+        openShard: 7,
+        dueAtMs: nowMs,
+      }),
+    ],
+  ])('of the longest ids that is %s stays under 1 024 bytes, or every write costs double', (_state, of) => {
+    const { tenantId, operationId, ...attributes } = of;
+    expect(bytesOf({ pk: `op#${tenantId}#${operationId}`, ...attributes })).toBeLessThan(1024);
+  });
+
+  test('of ordinary ids stays under 1 024 bytes in its largest state', () => {
+    const of = operation({
+      tenantId: 'north-wind-energy',
+      operationId: '018f6f0e-7b1a-7c3d-9e4f-1234567890ab',
+      input: {
+        invoiceId: '018f6f0e-7b1a-7c3d-9e4f-1234567890ab',
+        amountMinor: 1_999_00,
+        currency: 'usd',
+        customerId: 'cus_NffrFeUfNV2Hib',
+        paymentMethodId: 'pm_1MqLiJLkdIwHu7ixUEgbFdYF',
+      },
+      inputDigest: 'd'.repeat(64),
+      claimId: 'c'.repeat(16),
+      effectPossibleClaimId: 'c'.repeat(16),
+      effectPossibleSinceMs: nowMs,
+      providerKey: 'charge-once-prod-eu-north-1/north-wind-energy/018f6f0e-7b1a-7c3d-9e4f-1234567890ab/charge/0',
+      state: 'parked',
+      providerRef,
+      parkedReason: 'provider_window_closed',
+      parkedAtMs: nowMs,
+      openShard: 7,
+      dueAtMs: nowMs,
+    });
+    const { tenantId, operationId, ...attributes } = of;
+    expect(bytesOf({ pk: `op#${tenantId}#${operationId}`, ...attributes })).toBeLessThan(1024);
+  });
+
+  test('keeps no reason that its readers would refuse', async () => {
+    for (const parkedReason of parkedReasons) {
+      const before = await put({ state: 'parked', parkedAtMs: nowMs, parkedReason });
+      expect(await stored(before)).toEqual(before);
+    }
+  });
+});
+
+/**
+ * As DynamoDB counts: names and texts in UTF-8; a number about half its digits and one; a map three and one for each
+ * member. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
+ */
+function bytesOf(item: object): number {
+  return Object.entries(item)
+    .filter(([, value]) => value !== undefined)
+    .reduce((sum, [name, value]) => sum + Buffer.byteLength(name) + bytesOfValue(value), 0);
+}
+
+function bytesOfValue(value: unknown): number {
+  if (typeof value === 'string') return Buffer.byteLength(value);
+  if (typeof value === 'number') return Math.ceil(String(Math.abs(value)).length / 2) + 1;
+  if (typeof value === 'object' && value !== null) return 3 + bytesOf(value) + Object.keys(value).length;
+  throw new Error(`No record holds ${String(value)}`);
+}

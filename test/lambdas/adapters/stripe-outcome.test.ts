@@ -1,0 +1,41 @@
+import Stripe from 'stripe';
+import { outcomeOf } from '../../../lambdas/adapters/stripe-outcome';
+
+const system = (code: string, syscall: string) => Object.assign(new Error(`${syscall} ${code}`), { code, syscall });
+const connectionError = (cause: Error) =>
+  new Stripe.errors.StripeConnectionError({
+    message: 'An error occurred with our connection to Stripe.',
+    type: 'api_error',
+    detail: new TypeError('fetch failed', { cause }),
+  });
+
+test.each([
+  ['ECONNREFUSED', 'connect'],
+  ['ENOTFOUND', 'getaddrinfo'],
+  ['EAI_AGAIN', 'getaddrinfo'],
+  ['EHOSTUNREACH', 'connect'],
+  ['ENETUNREACH', 'connect'],
+])('%s of %s was before anything was sent', (code, syscall) => {
+  expect(outcomeOf({ error: connectionError(system(code, syscall)) })).toEqual({
+    kind: 'notSent',
+    reason: 'connection_refused',
+  });
+});
+
+test.each([
+  ['ECONNRESET', 'read'],
+  ['EPIPE', 'write'],
+  ['ETIMEDOUT', 'read'],
+  // The network went away under a connection that stood: the request may have arrived.
+  ['EHOSTUNREACH', 'read'],
+  ['ENETUNREACH', 'write'],
+])('%s of %s may have been after the request was sent', (code, syscall) => {
+  expect(outcomeOf({ error: connectionError(system(code, syscall)) })).toMatchObject({ kind: 'unknown', keySpent: false });
+});
+
+test.each([[undefined], [null], ['text'], [7], [new Error('a bug')], [{ statusCode: 402 }]])(
+  'what no Stripe call throws (%p) says nothing about the money',
+  (error) => {
+    expect(outcomeOf({ error })).toMatchObject({ kind: 'unknown', keySpent: false });
+  },
+);

@@ -1,0 +1,99 @@
+import { digestOf } from '../../lambdas/operation/digest';
+import type { Message } from '../../lambdas/operation/message';
+import type { Operation } from '../../lambdas/operation/operation';
+import type { Fault } from '../../local/proxy-faults';
+import type { WorkerBench } from '../support/worker-bench';
+
+export interface Named {
+  readonly tenantId: string;
+  readonly operationId: string;
+}
+
+/** The base job of CASES.md, parsed. */
+export const message: Message = {
+  version: 1,
+  tenantId: 'acme',
+  operationId: 'op-1001',
+  type: 'charge',
+  input: {
+    invoiceId: 'inv-77',
+    amountMinor: 1999,
+    currency: 'usd',
+    customerId: 'cus_A',
+    paymentMethodId: 'pm_A',
+  },
+};
+
+export const nowMs = Date.UTC(2026, 0, 15);
+export const hourMs = 3_600_000;
+
+/** A queued record of `message`, with parts changed. */
+export function operation(changes: Partial<Operation> = {}): Operation {
+  return {
+    ...message,
+    inputDigest: digestOf({ ...message, ...changes }),
+    state: 'queued',
+    claimId: 'claim-of-before',
+    attemptCount: 1,
+    attemptLimit: 5,
+    redriveCount: 0,
+    providerKey: `test/${changes.tenantId ?? 'acme'}/${changes.operationId ?? 'op-1001'}/charge/0`,
+    providerParamsVersion: 1,
+    acceptedBy: 'queue',
+    createdAtMs: nowMs - 60_000,
+    updatedAtMs: nowMs - 60_000,
+    ...changes,
+  };
+}
+
+/** The four things that every case asserts, beside the batch response. */
+export async function evidenceOf(bench: WorkerBench, { tenantId, operationId }: Named) {
+  const posts = postsOf(bench, { tenantId, operationId });
+  const charges = bench.stripe
+    .ledger()
+    .filter(({ metadata }) => metadata.tenantId === tenantId && metadata.operationId === operationId);
+  return {
+    /** Movements of money. */
+    charges: charges.length,
+    /** The amounts that moved, in minor units. */
+    amounts: charges.map(({ amountMinor }) => amountMinor),
+    /** Calls that could move money. */
+    posts: posts.length,
+    keys: [...new Set(posts.map(({ idempotencyKey }) => idempotencyKey))],
+    record: await bench.stack.operation(tenantId, operationId),
+  };
+}
+
+export const postsOf = (bench: WorkerBench, { tenantId, operationId }: Named) =>
+  bench.stripe
+    .requests()
+    .filter(({ method, path, operation: of }) => {
+      return method === 'POST' && path === '/v1/payment_intents' && of === `${tenantId}/${operationId}`;
+    });
+
+/** The store's writes of one operation: `claim` and what comes after it are told apart by the claim's window. */
+export function writesOf({ tenantId, operationId }: Named, step: 'claim' | 'settle') {
+  const where = (body: unknown) => {
+    const text = JSON.stringify(body);
+    return text.includes(`"op#${tenantId}#${operationId}"`) && text.includes(':windowOpensAtMs') === (step === 'claim');
+  };
+  return { action: 'UpdateItem', where };
+}
+
+/** The next writes meet one fault each, in order. The SDK makes three tries. */
+export function onWrites(bench: WorkerBench, of: Named, step: 'claim' | 'settle', faults: readonly Fault[]): void {
+  for (const fault of faults) bench.stack.dynamodbProxy.intercept({ ...writesOf(of, step), times: 1 }, fault);
+}
+
+const lost: Fault = { kind: 'loseRequest' };
+
+/** The claim is written and its worker gets no further: no provider call, no settle. */
+export const dieAfterClaim = (bench: WorkerBench, of: Named) =>
+  onWrites(bench, of, 'claim', [{ kind: 'loseAnswer' }, lost, lost]);
+
+/** The provider was called, and nothing that came after it is written. */
+export const dieBeforeSettle = (bench: WorkerBench, of: Named) => onWrites(bench, of, 'settle', [lost, lost, lost]);
+
+/** Past the lease of a claim that was made now. */
+export const pastTheLease = (bench: WorkerBench) =>
+  bench.stack.clock.advance((bench.stack.limits.workerTimeoutSeconds + bench.stack.limits.leaseMarginSeconds) * 1000 + 100);

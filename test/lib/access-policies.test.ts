@@ -1,0 +1,49 @@
+import { operationsStack } from '../support/stack-factory';
+import { grants } from './template-graph';
+
+const { template } = operationsStack();
+const actionsOn = (policy: string, resourcePart: string) =>
+  grants(template, 'AWS::IAM::ManagedPolicy', policy)
+    .filter(({ resource }) => resource.includes(resourcePart))
+    .map(({ action }) => action)
+    .sort();
+
+test('a producer may send to the queue and do nothing else', () => {
+  expect(grants(template, 'AWS::IAM::ManagedPolicy', 'Producer')).toHaveLength(3);
+  expect(actionsOn('Producer', 'WorkQueue0')).toEqual([
+    'sqs:GetQueueAttributes',
+    'sqs:GetQueueUrl',
+    'sqs:SendMessage',
+  ]);
+});
+
+test('an operator may inspect, discard and redrive dead letters', () => {
+  expect(actionsOn('Operator', 'DeadLetterQueue')).toEqual([
+    'sqs:CancelMessageMoveTask',
+    'sqs:ChangeMessageVisibility',
+    'sqs:DeleteMessage',
+    'sqs:GetQueueAttributes',
+    'sqs:GetQueueUrl',
+    'sqs:ListDeadLetterSourceQueues',
+    'sqs:ListMessageMoveTasks',
+    'sqs:ListQueueTags',
+    'sqs:ReceiveMessage',
+    'sqs:StartMessageMoveTask',
+  ]);
+});
+
+test('an operator may send to the work queue, as a redrive does, but never receive from it', () => {
+  const actions = actionsOn('Operator', 'WorkQueue0');
+  expect(actions).toContain('sqs:SendMessage');
+  expect(actions).not.toContain('sqs:ReceiveMessage');
+  expect(actions).not.toContain('sqs:DeleteMessage');
+});
+
+test('an operator may read the records and change none', () => {
+  expect([...new Set(actionsOn('Operator', 'OperationTable'))]).toEqual([
+    'dynamodb:BatchGetItem',
+    'dynamodb:DescribeTable',
+    'dynamodb:GetItem',
+    'dynamodb:Query',
+  ]);
+});
