@@ -98,7 +98,7 @@ async function* redeliver(stack: LocalStack, stripe: StripeStandIn): AsyncGenera
     {
       kind: 'hook',
       before: async (): Promise<'continue'> => {
-        await new Promise((resolve) => setTimeout(resolve, 300));
+        await new Promise((resolve) => setTimeout(resolve, 100));
         return 'continue';
       },
       after: () => {
