@@ -12,6 +12,8 @@ export async function dockerEmulator(surroundings: Surroundings, port: number): 
   const engine = await runProgram('docker', ['info'], process.env, { timeoutMs: 10_000 });
   if (engine.exitCode !== 0) throw new Error(engine.output.split('\n').at(-1) ?? 'docker info failed');
   const image = `ministackorg/ministack:${ministackVersion}`;
+  const pull = await runProgram('docker', ['pull', '--quiet', image], process.env, { timeoutMs: 600_000 });
+  if (pull.exitCode !== 0) throw new Error(`docker pull ${image} failed: ${pull.output.slice(-500)}`);
   const variables = Object.entries(ministackSettings(port)).flatMap(([name, value]) => [
     '--env',
     `${name}=${value}`,
@@ -22,5 +24,5 @@ export async function dockerEmulator(surroundings: Surroundings, port: number): 
     process.env,
     surroundings.emulatorLog,
   );
-  return emulatorWhenReady(child, `${image} in Docker`, port);
+  return emulatorWhenReady(child, `${image} in Docker`, port, surroundings.emulatorLog);
 }

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { waitFor } from '../../local/wait-for';
 import type { Emulator } from './emulator';
@@ -25,7 +25,12 @@ export async function ministackEmulator(surroundings: Surroundings, port: number
     { ...surroundings.environment, ...ministackSettings(port), PYTHONUNBUFFERED: '1' },
     surroundings.emulatorLog,
   );
-  return emulatorWhenReady(child, `MiniStack ${ministackVersion} in .venv/e2e`, port);
+  return emulatorWhenReady(
+    child,
+    `MiniStack ${ministackVersion} in .venv/e2e`,
+    port,
+    surroundings.emulatorLog,
+  );
 }
 
 /** Nothing is kept, nothing is offered to the network, functions run as processes. */
@@ -39,7 +44,12 @@ export const ministackSettings = (port: number) => ({
 });
 
 /** @throws Error when it ends or does not answer; it is ended then */
-export async function emulatorWhenReady(child: ChildProcess, what: string, port: number): Promise<Emulator> {
+export async function emulatorWhenReady(
+  child: ChildProcess,
+  what: string,
+  port: number,
+  logFile: string,
+): Promise<Emulator> {
   const endpoint = `http://127.0.0.1:${port}`;
   let ended = false;
   child.once('close', () => {
@@ -48,7 +58,7 @@ export async function emulatorWhenReady(child: ChildProcess, what: string, port:
   const isReady = async () => ended || (await fetch(`${endpoint}/_ministack/health`)).ok;
   try {
     await waitFor(isReady, { timeoutMs: 60_000, intervalMs: 100, what: `${what} to answer` });
-    if (ended) throw new Error(`${what} ended at once; emulator.log says why`);
+    if (ended) throw new Error(`${what} ended at once: ${readFileSync(logFile, 'utf8').slice(-500)}`);
   } catch (error) {
     await endProgram(child);
     throw error;

@@ -158,7 +158,7 @@ describe('a claim', () => {
     ['the redriven inputs are others', { state: 'parked', parkedAtMs: nowMs - 2, inputDigest: 'another' }, { redrive }],
     ['the redrive is outside the window', { state: 'parked', parkedAtMs: nowMs - 2, effectPossibleSinceMs: nowMs - windowMs }, { redrive }],
     ['a redrive finds it running', { state: 'running', leaseExpiresAtMs: nowMs - 1 }, { redrive }],
-  ])('is refused when %s, and nothing is written', async (_clause, changes, request) => {
+  ])('is refused when %s, and nothing is written', async (...[_clause, changes, request]) => {
     const before = await put(changes);
     expect(await store.claim(claimOf(before.operationId, request))).toEqual({ kind: 'refused', operation: before });
     expect(await stored(before)).toEqual(before);
@@ -172,7 +172,7 @@ describe('a claim', () => {
     ['redriven', { state: 'parked', parkedAtMs: nowMs - 2 }, { redrive }],
     ['redriven for the last time', { state: 'parked', parkedAtMs: nowMs - 2, redriveCount: 4 }, { redrive }],
     ['redriven without attempts left', { state: 'parked', parkedAtMs: nowMs - 2, attemptCount: 5 }, { redrive }],
-  ])('is granted when it is %s', async (_clause, changes, request) => {
+  ])('is granted when it is %s', async (...[_clause, changes, request]) => {
     const before = await put(changes);
     expect(await store.claim(claimOf(before.operationId, request))).toMatchObject({ kind: 'claimed' });
   });
