@@ -65,23 +65,29 @@ export async function evidenceOf(bench: WorkerBench, { tenantId, operationId }: 
 }
 
 export const postsOf = (bench: WorkerBench, { tenantId, operationId }: Named) =>
-  bench.stripe
-    .requests()
-    .filter(({ method, path, operation: of }) => {
-      return method === 'POST' && path === '/v1/payment_intents' && of === `${tenantId}/${operationId}`;
-    });
+  bench.stripe.requests().filter(({ method, path, operation: of }) => {
+    return method === 'POST' && path === '/v1/payment_intents' && of === `${tenantId}/${operationId}`;
+  });
 
 /** The store's writes of one operation: `claim` and what comes after it are told apart by the claim's window. */
 export function writesOf({ tenantId, operationId }: Named, step: 'claim' | 'settle') {
   const where = (body: unknown) => {
     const text = JSON.stringify(body);
-    return text.includes(`"op#${tenantId}#${operationId}"`) && text.includes(':windowOpensAtMs') === (step === 'claim');
+    return (
+      text.includes(`"op#${tenantId}#${operationId}"`) &&
+      text.includes(':windowOpensAtMs') === (step === 'claim')
+    );
   };
   return { action: 'UpdateItem', where };
 }
 
 /** The next writes meet one fault each, in order. The SDK makes three tries. */
-export function onWrites(bench: WorkerBench, of: Named, step: 'claim' | 'settle', faults: readonly Fault[]): void {
+export function onWrites(
+  bench: WorkerBench,
+  of: Named,
+  step: 'claim' | 'settle',
+  faults: readonly Fault[],
+): void {
   for (const fault of faults) bench.stack.dynamodbProxy.intercept({ ...writesOf(of, step), times: 1 }, fault);
 }
 
@@ -92,8 +98,11 @@ export const dieAfterClaim = (bench: WorkerBench, of: Named) =>
   onWrites(bench, of, 'claim', [{ kind: 'loseAnswer' }, lost, lost]);
 
 /** The provider was called, and nothing that came after it is written. */
-export const dieBeforeSettle = (bench: WorkerBench, of: Named) => onWrites(bench, of, 'settle', [lost, lost, lost]);
+export const dieBeforeSettle = (bench: WorkerBench, of: Named) =>
+  onWrites(bench, of, 'settle', [lost, lost, lost]);
 
 /** Past the lease of a claim that was made now. */
 export const pastTheLease = (bench: WorkerBench) =>
-  bench.stack.clock.advance((bench.stack.limits.workerTimeoutSeconds + bench.stack.limits.leaseMarginSeconds) * 1000 + 100);
+  bench.stack.clock.advance(
+    (bench.stack.limits.workerTimeoutSeconds + bench.stack.limits.leaseMarginSeconds) * 1000 + 100,
+  );

@@ -11,7 +11,7 @@ import type { Operation } from '../../../lambdas/operation/operation';
 import { type ClaimRequest, keyOf, type SettleRequest } from '../../../lambdas/operation/ports';
 import { isTerminal, parkedReasons, type Settlement, states } from '../../../lambdas/operation/state';
 import { type LocalStack, startLocalStack } from '../../../local/stack';
-import { hourMs, message as base, nowMs, operation, writesOf } from '../fixtures';
+import { message as base, hourMs, nowMs, operation, writesOf } from '../fixtures';
 
 const limits = limitsFrom();
 let stack: LocalStack;
@@ -47,7 +47,8 @@ async function put(changes: Partial<Operation> = {}): Promise<Operation> {
   return stored;
 }
 
-const stored = async (of: { tenantId: string; operationId: string }) => (await store.look([of])).get(keyOf(of));
+const stored = async (of: { tenantId: string; operationId: string }) =>
+  (await store.look([of])).get(keyOf(of));
 
 function claimOf(operationId: string, changes: Partial<ClaimRequest> = {}): ClaimRequest {
   const message = { ...base, operationId };
@@ -155,12 +156,23 @@ describe('a claim', () => {
     ['it is parked and this is no redrive', { state: 'parked', parkedAtMs: nowMs - 2 }],
     ['the redriven message was sent at the park', { state: 'parked', parkedAtMs: nowMs - 1 }, { redrive }],
     ['it was redriven too often', { state: 'parked', parkedAtMs: nowMs - 2, redriveCount: 5 }, { redrive }],
-    ['the redriven inputs are others', { state: 'parked', parkedAtMs: nowMs - 2, inputDigest: 'another' }, { redrive }],
-    ['the redrive is outside the window', { state: 'parked', parkedAtMs: nowMs - 2, effectPossibleSinceMs: nowMs - windowMs }, { redrive }],
+    [
+      'the redriven inputs are others',
+      { state: 'parked', parkedAtMs: nowMs - 2, inputDigest: 'another' },
+      { redrive },
+    ],
+    [
+      'the redrive is outside the window',
+      { state: 'parked', parkedAtMs: nowMs - 2, effectPossibleSinceMs: nowMs - windowMs },
+      { redrive },
+    ],
     ['a redrive finds it running', { state: 'running', leaseExpiresAtMs: nowMs - 1 }, { redrive }],
   ])('is refused when %s, and nothing is written', async (...[_clause, changes, request]) => {
     const before = await put(changes);
-    expect(await store.claim(claimOf(before.operationId, request))).toEqual({ kind: 'refused', operation: before });
+    expect(await store.claim(claimOf(before.operationId, request))).toEqual({
+      kind: 'refused',
+      operation: before,
+    });
     expect(await stored(before)).toEqual(before);
   });
 
@@ -171,7 +183,11 @@ describe('a claim', () => {
     ['held by a claim that lapsed a millisecond ago', { state: 'running', leaseExpiresAtMs: nowMs - 1 }],
     ['redriven', { state: 'parked', parkedAtMs: nowMs - 2 }, { redrive }],
     ['redriven for the last time', { state: 'parked', parkedAtMs: nowMs - 2, redriveCount: 4 }, { redrive }],
-    ['redriven without attempts left', { state: 'parked', parkedAtMs: nowMs - 2, attemptCount: 5 }, { redrive }],
+    [
+      'redriven without attempts left',
+      { state: 'parked', parkedAtMs: nowMs - 2, attemptCount: 5 },
+      { redrive },
+    ],
   ])('is granted when it is %s', async (...[_clause, changes, request]) => {
     const before = await put(changes);
     expect(await store.claim(claimOf(before.operationId, request))).toMatchObject({ kind: 'claimed' });
@@ -203,7 +219,7 @@ describe('a claim', () => {
       const { kind } = await store.claim(isRedrive ? { ...request, redrive } : request);
       expect({ changes, kind }).toEqual({ changes, kind: decision.kind === 'claim' ? 'claimed' : 'refused' });
     }
-    expect(unique.length).toBeGreaterThan(60);
+    expect(unique.length).toBeGreaterThanOrEqual(60);
   });
 
   test('of two at once is granted to one', async () => {
@@ -221,8 +237,14 @@ describe('a claim', () => {
     ['of a queued one', { state: 'queued' }],
     ['of a lapsed one', { state: 'running', leaseExpiresAtMs: nowMs - 1 }],
   ] as const)('%s whose answer was lost recognises itself, and counts one attempt', async (name, changes) => {
-    const before = name === 'of a new operation' ? operation({ operationId: freshId(), attemptCount: 0 }) : await put(changes);
-    const remove = stack.dynamodbProxy.intercept({ ...writesOf(before, 'claim'), times: 1 }, { kind: 'loseAnswer' });
+    const before =
+      name === 'of a new operation'
+        ? operation({ operationId: freshId(), attemptCount: 0 })
+        : await put(changes);
+    const remove = stack.dynamodbProxy.intercept(
+      { ...writesOf(before, 'claim'), times: 1 },
+      { kind: 'loseAnswer' },
+    );
     expect(await store.claim(claimOf(before.operationId))).toMatchObject({
       kind: 'claimed',
       operation: { claimId: 'new-claim', state: 'running', attemptCount: before.attemptCount + 1 },
@@ -242,7 +264,11 @@ describe('a claim', () => {
 
 const error = { code: 'card_declined', message: 'no', declineCode: 'generic_decline' };
 const settlements: readonly Settlement[] = [
-  { state: 'succeeded', providerRef: 'pi_1', result: { amountMinor: 1999, currency: 'usd', chargeId: 'ch_1' } },
+  {
+    state: 'succeeded',
+    providerRef: 'pi_1',
+    result: { amountMinor: 1999, currency: 'usd', chargeId: 'ch_1' },
+  },
   { state: 'settling', providerRef: 'pi_1' },
   { state: 'failed', error, providerRef: 'pi_1' },
   { state: 'queued', reason: 'timeout', effect: 'unchanged', countsAsAttempt: true },
@@ -258,7 +284,11 @@ async function claimed(changes: Partial<ClaimRequest> = {}) {
   const { operation: running } = await store.claim(claimOf(freshId(), changes));
   return running;
 }
-const settleOf = (running: Operation, settlement: Settlement, changes: Partial<SettleRequest> = {}): SettleRequest => ({
+const settleOf = (
+  running: Operation,
+  settlement: Settlement,
+  changes: Partial<SettleRequest> = {},
+): SettleRequest => ({
   operation: running,
   claimId: running.claimId ?? '',
   settlement,
@@ -271,13 +301,17 @@ describe('a settle', () => {
   test.each(settlements)('of a current claim writes $state ($effect)', async (settlement) => {
     const running = await claimed();
     const write = await store.settle(settleOf(running, settlement));
-    expect(write).toMatchObject({ kind: 'settled', operation: { state: settlement.state, updatedAtMs: nowMs + 1000 } });
+    expect(write).toMatchObject({
+      kind: 'settled',
+      operation: { state: settlement.state, updatedAtMs: nowMs + 1000 },
+    });
     const after = await stored(running);
     expect(write.operation).toEqual(after);
     expect(after).not.toHaveProperty('leaseExpiresAtMs');
     const takesBack = 'countsAsAttempt' in settlement && !settlement.countsAsAttempt;
     expect(after?.attemptCount).toBe(takesBack ? 0 : 1);
-    const provesNone = settlement.state === 'failed' || ('effect' in settlement && settlement.effect === 'none');
+    const provesNone =
+      settlement.state === 'failed' || ('effect' in settlement && settlement.effect === 'none');
     expect(after?.effectPossibleSinceMs).toBe(provesNone ? undefined : nowMs);
     expect(after?.effectPossibleClaimId).toBe(provesNone ? undefined : 'new-claim');
     expect(after?.expiresAtSeconds).toBe(
@@ -285,24 +319,36 @@ describe('a settle', () => {
     );
     // In the attention index exactly when no message brings it back.
     const needsAttention = settlement.state === 'settling' || (settlement.state === 'parked' && !provesNone);
-    expect([after?.openShard !== undefined, after?.dueAtMs !== undefined]).toEqual([needsAttention, needsAttention]);
+    expect([after?.openShard !== undefined, after?.dueAtMs !== undefined]).toEqual([
+      needsAttention,
+      needsAttention,
+    ]);
   });
 
-  test.each(settlements)('of $state whose answer was lost recognises itself and writes once', async (settlement) => {
-    const running = await claimed();
-    stack.dynamodbProxy.intercept({ ...writesOf(running, 'settle'), times: 1 }, { kind: 'loseAnswer' });
-    expect(await store.settle(settleOf(running, settlement))).toMatchObject({
-      kind: 'settled',
-      operation: { state: settlement.state, attemptCount: 'countsAsAttempt' in settlement && !settlement.countsAsAttempt ? 0 : 1 },
-    });
-  });
+  test.each(settlements)(
+    'of $state whose answer was lost recognises itself and writes once',
+    async (settlement) => {
+      const running = await claimed();
+      stack.dynamodbProxy.intercept({ ...writesOf(running, 'settle'), times: 1 }, { kind: 'loseAnswer' });
+      expect(await store.settle(settleOf(running, settlement))).toMatchObject({
+        kind: 'settled',
+        operation: {
+          state: settlement.state,
+          attemptCount: 'countsAsAttempt' in settlement && !settlement.countsAsAttempt ? 0 : 1,
+        },
+      });
+    },
+  );
 
   test.each(notProof)('of $state by a claim that was superseded writes nothing', async (settlement) => {
     const running = await claimed();
     const next = { claimId: 'next-claim', nowMs: nowMs + 60_001, leaseExpiresAtMs: nowMs + 120_000 };
     const { operation: taken } = await store.claim(claimOf(running.operationId, next));
     expect(taken.claimId).toBe('next-claim');
-    expect(await store.settle(settleOf(running, settlement))).toEqual({ kind: 'superseded', operation: taken });
+    expect(await store.settle(settleOf(running, settlement))).toEqual({
+      kind: 'superseded',
+      operation: taken,
+    });
     expect(await stored(running)).toEqual(taken);
   });
 
@@ -310,30 +356,43 @@ describe('a settle', () => {
     const running = await claimed();
     const next = { claimId: 'next-claim', nowMs: nowMs + 60_001, leaseExpiresAtMs: nowMs + 120_000 };
     const { operation: taken } = await store.claim(claimOf(running.operationId, next));
-    const settlement = { state: 'queued', reason: 'rate_limited', effect: 'none', countsAsAttempt: false } as const;
+    const settlement = {
+      state: 'queued',
+      reason: 'rate_limited',
+      effect: 'none',
+      countsAsAttempt: false,
+    } as const;
     expect(await store.settle(settleOf(taken, settlement))).toMatchObject({ kind: 'superseded' });
     expect(await stored(running)).toMatchObject({ effectPossibleSinceMs: nowMs });
   });
 
-  test.each(states)('with proof of an effect settles a %s operation, whatever claim is current, unless it ended', async (state) => {
-    const before = await put({
-      state,
-      claimId: 'of-somebody-else',
-      ...(state === 'running' ? { leaseExpiresAtMs: nowMs + 60_000 } : {}),
-      ...(state === 'parked' ? { parkedAtMs: nowMs, parkedReason: 'attempts_exhausted' as const, openShard: 1, dueAtMs: 1 } : {}),
-    });
-    const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
-    const write = await store.settle(settleOf(before, proof, { claimId: 'of-ours' }));
-    if (isTerminal(state)) {
-      expect(write).toEqual({ kind: 'superseded', operation: before });
-      expect(await stored(before)).toEqual(before);
-      return;
-    }
-    expect(write).toMatchObject({ kind: 'settled', operation: { state: 'succeeded', providerRef: 'pi_1' } });
-    for (const gone of ['leaseExpiresAtMs', 'parkedReason', 'parkedAtMs', 'openShard', 'dueAtMs']) {
-      expect(write.operation).not.toHaveProperty(gone);
-    }
-  });
+  test.each(states)(
+    'with proof of an effect settles a %s operation, whatever claim is current, unless it ended',
+    async (state) => {
+      const before = await put({
+        state,
+        claimId: 'of-somebody-else',
+        ...(state === 'running' ? { leaseExpiresAtMs: nowMs + 60_000 } : {}),
+        ...(state === 'parked'
+          ? { parkedAtMs: nowMs, parkedReason: 'attempts_exhausted' as const, openShard: 1, dueAtMs: 1 }
+          : {}),
+      });
+      const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
+      const write = await store.settle(settleOf(before, proof, { claimId: 'of-ours' }));
+      if (isTerminal(state)) {
+        expect(write).toEqual({ kind: 'superseded', operation: before });
+        expect(await stored(before)).toEqual(before);
+        return;
+      }
+      expect(write).toMatchObject({
+        kind: 'settled',
+        operation: { state: 'succeeded', providerRef: 'pi_1' },
+      });
+      for (const gone of ['leaseExpiresAtMs', 'parkedReason', 'parkedAtMs', 'openShard', 'dueAtMs']) {
+        expect(write.operation).not.toHaveProperty(gone);
+      }
+    },
+  );
 
   test('that lost to the proof of another owner does not call that write its own', async () => {
     const first = await claimed();
@@ -341,36 +400,60 @@ describe('a settle', () => {
     const { operation: second } = await store.claim(claimOf(first.operationId, next));
     const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
     expect(await store.settle(settleOf(first, proof))).toMatchObject({ kind: 'settled' });
-    expect(await store.settle(settleOf(second, proof, { nowMs: nowMs + 2000 }))).toMatchObject({ kind: 'superseded' });
+    expect(await store.settle(settleOf(second, proof, { nowMs: nowMs + 2000 }))).toMatchObject({
+      kind: 'superseded',
+    });
   });
 
   test('of an operation whose record is gone writes none', async () => {
     const ghost = operation({ operationId: freshId(), state: 'running' });
     for (const settlement of settlements) {
-      expect(await store.settle(settleOf(ghost, settlement))).toEqual({ kind: 'superseded', operation: undefined });
+      expect(await store.settle(settleOf(ghost, settlement))).toEqual({
+        kind: 'superseded',
+        operation: undefined,
+      });
     }
     expect(await stored(ghost)).toBeUndefined();
   });
 
   test('never parks earlier than the message was sent, or the message would look redriven', async () => {
     const running = await claimed();
-    const settlement = { state: 'parked', parkedReason: 'attempts_exhausted', effect: 'unchanged', countsAsAttempt: true } as const;
+    const settlement = {
+      state: 'parked',
+      parkedReason: 'attempts_exhausted',
+      effect: 'unchanged',
+      countsAsAttempt: true,
+    } as const;
     const sentAtMs = nowMs + 5000;
-    expect(await store.settle(settleOf(running, settlement, { sentAtMs }))).toMatchObject({ operation: { parkedAtMs: sentAtMs } });
+    expect(await store.settle(settleOf(running, settlement, { sentAtMs }))).toMatchObject({
+      operation: { parkedAtMs: sentAtMs },
+    });
   });
 });
 
 describe('a park', () => {
   const parkedReason = 'provider_window_closed';
   const parkOf = (seen: Operation) => store.park({ seen, parkedReason, nowMs, sentAtMs: nowMs - 1000 });
-  const lapsed = { state: 'running', leaseExpiresAtMs: nowMs - 1, effectPossibleSinceMs: nowMs - 24 * hourMs } as const;
+  const lapsed = {
+    state: 'running',
+    leaseExpiresAtMs: nowMs - 1,
+    effectPossibleSinceMs: nowMs - 24 * hourMs,
+  } as const;
 
   test('of a lapsed claim keeps the evidence and asks for attention', async () => {
     const before = await put(lapsed);
     const { leaseExpiresAtMs: _, ...kept } = before;
     expect(await parkOf(before)).toEqual({
       kind: 'settled',
-      operation: { ...kept, state: 'parked', parkedReason, parkedAtMs: nowMs, updatedAtMs: nowMs, openShard: expect.any(Number), dueAtMs: nowMs },
+      operation: {
+        ...kept,
+        state: 'parked',
+        parkedReason,
+        parkedAtMs: nowMs,
+        updatedAtMs: nowMs,
+        openShard: expect.any(Number),
+        dueAtMs: nowMs,
+      },
     });
   });
 
@@ -388,7 +471,10 @@ describe('a park', () => {
   test('whose answer was lost recognises itself', async () => {
     const before = await put(lapsed);
     stack.dynamodbProxy.intercept({ ...writesOf(before, 'settle'), times: 1 }, { kind: 'loseAnswer' });
-    expect(await parkOf(before)).toMatchObject({ kind: 'settled', operation: { state: 'parked', parkedAtMs: nowMs } });
+    expect(await parkOf(before)).toMatchObject({
+      kind: 'settled',
+      operation: { state: 'parked', parkedAtMs: nowMs },
+    });
   });
 });
 
@@ -418,35 +504,66 @@ describe('a look', () => {
     ]);
     const seen = await new DynamoDbStore(table.client, stack.tableName, limits).look([one, two]);
     expect([...seen.values()]).toEqual([one, two]);
-    expect(table.asked.slice(1)).toEqual([left, left].map(({ [stack.tableName]: keys }) => ({
-      RequestItems: { [stack.tableName]: { ...keys, ConsistentRead: true } },
-    })));
+    expect(table.asked.slice(1)).toEqual(
+      [left, left].map(({ [stack.tableName]: keys }) => ({
+        RequestItems: { [stack.tableName]: { ...keys, ConsistentRead: true } },
+      })),
+    );
     await table.stop();
   });
 
   test('gives up when the table stays throttled, rather than calling a known operation new', async () => {
     const left = { [stack.tableName]: { Keys: [{ pk: { S: 'op#acme#one' } }] } };
     const table = await tableThatAnswers([{ Responses: {}, UnprocessedKeys: left }]);
-    const look = new DynamoDbStore(table.client, stack.tableName, limits).look([{ tenantId: 'acme', operationId: 'one' }]);
+    const look = new DynamoDbStore(table.client, stack.tableName, limits).look([
+      { tenantId: 'acme', operationId: 'one' },
+    ]);
     await expect(look).rejects.toThrow(/throttled/);
     await table.stop();
   });
 });
 
+test('a refusal that carries the item, as DynamoDB itself gives it, needs no second read', async () => {
+  const { tenantId, operationId, ...attributes } = operation({ state: 'succeeded' });
+  const refusal = {
+    __type: 'com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException',
+    message: 'The conditional request failed',
+    Item: marshall({ pk: `op#${tenantId}#${operationId}`, ...attributes }),
+  };
+  const table = await tableThatAnswers([refusal], 400);
+  const of = new DynamoDbStore(table.client, stack.tableName, limits);
+  const known = { tenantId, operationId, ...attributes };
+  expect(await of.claim(claimOf(operationId))).toEqual({ kind: 'refused', operation: known });
+  const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
+  expect(await of.settle(settleOf(known, proof, { claimId: 'of-ours' }))).toEqual({
+    kind: 'superseded',
+    operation: known,
+  });
+  expect(table.asked).toEqual([
+    expect.objectContaining({ ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
+    expect.objectContaining({ ReturnValuesOnConditionCheckFailure: 'ALL_OLD' }),
+  ]);
+  await table.stop();
+});
+
 /** Answers in turn, the last one for ever. */
-async function tableThatAnswers(answers: readonly object[]) {
+async function tableThatAnswers(answers: readonly object[], statusCode = 200) {
   const asked: unknown[] = [];
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(Buffer.from(chunk));
     asked.push(JSON.parse(Buffer.concat(chunks).toString()));
     const answer = answers[Math.min(asked.length, answers.length) - 1];
-    response.writeHead(200, { 'content-type': 'application/x-amz-json-1.0' }).end(JSON.stringify(answer));
+    response
+      .writeHead(statusCode, { 'content-type': 'application/x-amz-json-1.0' })
+      .end(JSON.stringify(answer));
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
-  const own = clientAt(`http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`);
+  const own = clientAt(
+    `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`,
+  );
   return {
     asked,
     client: own,
@@ -500,7 +617,15 @@ describe('a record', () => {
   test.each<[string, Operation]>([
     ['running', largest({ state: 'running', leaseExpiresAtMs: nowMs })],
     ['succeeded', largest({ state: 'succeeded', providerRef, result, expiresAtSeconds: nowMs })],
-    ['failed', largest({ state: 'failed', providerRef, error: { ...error, message: 'm'.repeat(200) }, expiresAtSeconds: nowMs })],
+    [
+      'failed',
+      largest({
+        state: 'failed',
+        providerRef,
+        error: { ...error, message: 'm'.repeat(200) },
+        expiresAtSeconds: nowMs,
+      }),
+    ],
     [
       'parked',
       largest({
@@ -533,7 +658,8 @@ describe('a record', () => {
       claimId: 'c'.repeat(16),
       effectPossibleClaimId: 'c'.repeat(16),
       effectPossibleSinceMs: nowMs,
-      providerKey: 'charge-once-prod-eu-north-1/north-wind-energy/018f6f0e-7b1a-7c3d-9e4f-1234567890ab/charge/0',
+      providerKey:
+        'charge-once-prod-eu-north-1/north-wind-energy/018f6f0e-7b1a-7c3d-9e4f-1234567890ab/charge/0',
       state: 'parked',
       providerRef,
       parkedReason: 'provider_window_closed',

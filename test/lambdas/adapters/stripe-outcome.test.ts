@@ -1,7 +1,8 @@
 import Stripe from 'stripe';
 import { outcomeOf } from '../../../lambdas/adapters/stripe-outcome';
 
-const system = (code: string, syscall: string) => Object.assign(new Error(`${syscall} ${code}`), { code, syscall });
+const system = (code: string, syscall: string) =>
+  Object.assign(new Error(`${syscall} ${code}`), { code, syscall });
 const connectionError = (cause: Error) =>
   new Stripe.errors.StripeConnectionError({
     message: 'An error occurred with our connection to Stripe.',
@@ -30,7 +31,10 @@ test.each([
   ['EHOSTUNREACH', 'read'],
   ['ENETUNREACH', 'write'],
 ])('%s of %s may have been after the request was sent', (code, syscall) => {
-  expect(outcomeOf({ error: connectionError(system(code, syscall)) })).toMatchObject({ kind: 'unknown', keySpent: false });
+  expect(outcomeOf({ error: connectionError(system(code, syscall)) })).toMatchObject({
+    kind: 'unknown',
+    keySpent: false,
+  });
 });
 
 test.each([[undefined], [null], ['text'], [7], [new Error('a bug')], [{ statusCode: 402 }]])(

@@ -61,7 +61,12 @@ describe('the request', () => {
           confirm: 'true',
           off_session: 'true',
           error_on_requires_action: 'true',
-          metadata: { tenantId: 'acme', operationId: of.operationId, inputDigest: of.inputDigest, invoiceId: 'inv-77' },
+          metadata: {
+            tenantId: 'acme',
+            operationId: of.operationId,
+            inputDigest: of.inputDigest,
+            invoiceId: 'inv-77',
+          },
         },
       }),
     ]);
@@ -109,7 +114,11 @@ describe('an answer', () => {
     ['pm_card_chargeDeclinedExpiredCard', error('expired_card', 'expired_card')],
     ['pm_card_authenticationRequired', error('authentication_required')],
   ])('402 for %s is a decline with its code and the reference', async (paymentMethodId, expected) => {
-    expect(await charge(fresh({ paymentMethodId }))).toEqual({ kind: 'declined', error: expected, providerRef: anIntent });
+    expect(await charge(fresh({ paymentMethodId }))).toEqual({
+      kind: 'declined',
+      error: expected,
+      providerRef: anIntent,
+    });
   });
 
   test.each([
@@ -129,12 +138,20 @@ describe('an answer', () => {
     ['429 rate limit', answer(429, { code: 'rate_limit' }), { kind: 'notSent', reason: 'rate_limited' }],
     ['429 lock time-out', answer(429, { code: 'lock_timeout' }), { kind: 'notSent', reason: 'rate_limited' }],
     ['401', answer(401, {}), { kind: 'notSent', reason: 'unauthorized' }],
-    ['400 already refunded', answer(400, { code: 'charge_already_refunded' }), { kind: 'effectExists', error: error('charge_already_refunded') }],
+    [
+      '400 already refunded',
+      answer(400, { code: 'charge_already_refunded' }),
+      { kind: 'effectExists', error: error('charge_already_refunded') },
+    ],
     ['500', answer(500, {}), { kind: 'unknown', reason: 'status_500', keySpent: false }],
     ['503', answer(503, {}), { kind: 'unknown', reason: 'status_503', keySpent: false }],
     ['424', answer(424, {}), { kind: 'unknown', reason: 'status_424', keySpent: false }],
     ['200 with an error', answer(200, {}), { kind: 'unknown', reason: 'status_200', keySpent: false }],
-    ['503 marked as replayed', { ...answer(503, {}), headers: { 'idempotent-replayed': 'true' } }, { kind: 'unknown', reason: 'status_503', keySpent: true }],
+    [
+      '503 marked as replayed',
+      { ...answer(503, {}), headers: { 'idempotent-replayed': 'true' } },
+      { kind: 'unknown', reason: 'status_503', keySpent: true },
+    ],
   ])('%s has the outcome of DESIGN section 5', async (_name, fault, outcome) => {
     const of = fresh();
     plan(of, fault);
@@ -145,7 +162,10 @@ describe('an answer', () => {
   test.each<[string, Fault]>([
     ['502 with a page of HTML', { kind: 'answer', status: 502, body: '<html>Bad gateway</html>' }],
     ['500 with an empty body', { kind: 'answer', status: 500, body: '', save: false }],
-    ['500 with JSON that is no error', { kind: 'answer', status: 500, body: { id: 'pi_1', status: 'succeeded' }, save: false }],
+    [
+      '500 with JSON that is no error',
+      { kind: 'answer', status: 500, body: { id: 'pi_1', status: 'succeeded' }, save: false },
+    ],
     ['504 with null', { kind: 'answer', status: 504, body: 'null' }],
     ['200 with an empty body', { kind: 'answer', status: 200, body: '', save: false }],
     ['200 with an empty object', { kind: 'answer', status: 200, body: {}, save: false }],
@@ -226,13 +246,19 @@ describe('an intent that waits for the customer', () => {
   const waiting = () => fresh({ paymentMethodId: 'pm_requiresAction' });
   const cancels = { path: /\/cancel$/ };
   const statusOf = ({ operationId }: Operation) =>
-    stripe.paymentIntents().filter(({ metadata }) => metadata.operationId === operationId).map(({ status }) => status);
+    stripe
+      .paymentIntents()
+      .filter(({ metadata }) => metadata.operationId === operationId)
+      .map(({ status }) => status);
 
   test('is cancelled at Stripe before it is called declined, with a key of its own', async () => {
     const of = waiting();
     expect(await charge(of)).toMatchObject({ kind: 'declined', error: { code: 'authentication_required' } });
     expect(statusOf(of)).toEqual(['canceled']);
-    expect(requestsOf(of).map(({ idempotencyKey }) => idempotencyKey)).toEqual([of.providerKey, `${of.providerKey}/cancel`]);
+    expect(requestsOf(of).map(({ idempotencyKey }) => idempotencyKey)).toEqual([
+      of.providerKey,
+      `${of.providerKey}/cancel`,
+    ]);
   });
 
   test.each<[string, Fault]>([
@@ -258,7 +284,10 @@ describe('an intent that waits for the customer', () => {
     const of = waiting();
     plan(
       of,
-      answerWith(400, { code: 'payment_intent_unexpected_state', payment_intent: { id: 'pi_9', status: 'succeeded', amount: 1999, currency: 'usd' } }),
+      answerWith(400, {
+        code: 'payment_intent_unexpected_state',
+        payment_intent: { id: 'pi_9', status: 'succeeded', amount: 1999, currency: 'usd' },
+      }),
       cancels,
     );
     expect(await charge(of)).toEqual({
@@ -272,7 +301,10 @@ describe('an intent that waits for the customer', () => {
     const of = waiting();
     plan(
       of,
-      answerWith(400, { code: 'payment_intent_unexpected_state', payment_intent: { id: 'pi_9', status: 'canceled' } }),
+      answerWith(400, {
+        code: 'payment_intent_unexpected_state',
+        payment_intent: { id: 'pi_9', status: 'canceled' },
+      }),
       cancels,
     );
     expect(await charge(of)).toMatchObject({ kind: 'declined', error: { code: 'authentication_required' } });
@@ -282,7 +314,12 @@ describe('an intent that waits for the customer', () => {
 });
 
 function answerWith(status: number, error: Readonly<Record<string, unknown>>): Fault {
-  return { kind: 'answer', status, error: { type: 'invalid_request_error', message: 'no', ...error }, save: false };
+  return {
+    kind: 'answer',
+    status,
+    error: { type: 'invalid_request_error', message: 'no', ...error },
+    save: false,
+  };
 }
 
 describe('no answer', () => {
@@ -312,7 +349,10 @@ describe('no answer', () => {
   test('a connection that is refused was not sent', async () => {
     const closed = await serverThat(() => {});
     await closed.stop();
-    expect(await charge(fresh(), providerAt(closed.url))).toEqual({ kind: 'notSent', reason: 'connection_refused' });
+    expect(await charge(fresh(), providerAt(closed.url))).toEqual({
+      kind: 'notSent',
+      reason: 'connection_refused',
+    });
   });
 
   test('a host that cannot be resolved was not sent', async () => {
@@ -323,9 +363,18 @@ describe('no answer', () => {
   });
 
   test.each<[string, (response: ServerResponse) => void]>([
-    ['headers without a body', (response) => response.writeHead(200, { 'content-length': '500' }).flushHeaders()],
-    ['a body that trickles', (response) => void response.writeHead(200, { 'content-length': '500' }).write('{"id":"pi_1",')],
-    ['an error whose body trickles', (response) => void response.writeHead(500, { 'content-length': '500' }).write('{')],
+    [
+      'headers without a body',
+      (response) => response.writeHead(200, { 'content-length': '500' }).flushHeaders(),
+    ],
+    [
+      'a body that trickles',
+      (response) => void response.writeHead(200, { 'content-length': '500' }).write('{"id":"pi_1",'),
+    ],
+    [
+      'an error whose body trickles',
+      (response) => void response.writeHead(500, { 'content-length': '500' }).write('{'),
+    ],
   ])('%s ends in time as unknown: one time-out for all parts of a call', async (_name, respond) => {
     const server = await serverThat(respond);
     const startMs = performance.now();
@@ -388,17 +437,23 @@ describe('the API key', () => {
     const of = fresh();
     plan(of, answer(401, {}), { times: 5 });
     const { apiKey, reads } = rotating(['sk_test_local_old', second]);
-    expect(await charge(of, providerAt(stripe.url, apiKey))).toEqual({ kind: 'notSent', reason: 'unauthorized' });
+    expect(await charge(of, providerAt(stripe.url, apiKey))).toEqual({
+      kind: 'notSent',
+      reason: 'unauthorized',
+    });
     expect(reads()).toBe(1);
     expect(requestsOf(of)).toHaveLength(posts);
   });
 
-  test.each(['', 'placeholder', 'REPLACE_ME', 'pk_test_public'])('%j is a placeholder: nothing is sent', async (value) => {
-    const of = fresh();
-    expect(await charge(of, providerAt(stripe.url, fixedKey(value)))).toEqual({
-      kind: 'notSent',
-      reason: 'provider_key_missing',
-    });
-    expect(requestsOf(of)).toEqual([]);
-  });
+  test.each(['', 'placeholder', 'REPLACE_ME', 'pk_test_public'])(
+    '%j is a placeholder: nothing is sent',
+    async (value) => {
+      const of = fresh();
+      expect(await charge(of, providerAt(stripe.url, fixedKey(value)))).toEqual({
+        kind: 'notSent',
+        reason: 'provider_key_missing',
+      });
+      expect(requestsOf(of)).toEqual([]);
+    },
+  );
 });

@@ -28,29 +28,30 @@ const decideNow = (seen: Operation | undefined, of = delivery()) => decide(of, s
 const combinations = states.flatMap((state) =>
   [true, false].flatMap((isSameDigest) =>
     [-1, 0, 1, 60_000].flatMap((leaseLeftMs) =>
-      [undefined, nowMs - 1, nowMs - windowMs + 1, nowMs - windowMs, nowMs - windowMs - 1].flatMap((effectSinceMs) =>
-        [0, 4, 5, 6].flatMap((attemptCount) =>
-          [-1, 0, 1].flatMap((sentAfterParkMs) =>
-            [0, maxRedrives - 1, maxRedrives].flatMap((redriveCount) =>
-              (state === 'parked' ? parkedReasons : [undefined]).map((parkedReason) => ({
-                isSameDigest,
-                isLive: state === 'running' && leaseLeftMs >= 0,
-                isWindowOpen: effectSinceMs === undefined || effectSinceMs > nowMs - windowMs,
-                hasAttempts: attemptCount < 5,
-                isRedriven: state === 'parked' && sentAfterParkMs > 0,
-                seen: operation({
-                  state,
-                  attemptCount,
-                  redriveCount,
-                  ...(isSameDigest ? {} : { inputDigest: 'another' }),
-                  ...(state === 'running' ? { leaseExpiresAtMs: nowMs + leaseLeftMs } : {}),
-                  ...(effectSinceMs === undefined ? {} : { effectPossibleSinceMs: effectSinceMs }),
-                  ...(parkedReason ? { parkedReason, parkedAtMs: nowMs - 1000 - sentAfterParkMs } : {}),
-                }),
-              })),
+      [undefined, nowMs - 1, nowMs - windowMs + 1, nowMs - windowMs, nowMs - windowMs - 1].flatMap(
+        (effectSinceMs) =>
+          [0, 4, 5, 6].flatMap((attemptCount) =>
+            [-1, 0, 1].flatMap((sentAfterParkMs) =>
+              [0, maxRedrives - 1, maxRedrives].flatMap((redriveCount) =>
+                (state === 'parked' ? parkedReasons : [undefined]).map((parkedReason) => ({
+                  isSameDigest,
+                  isLive: state === 'running' && leaseLeftMs >= 0,
+                  isWindowOpen: effectSinceMs === undefined || effectSinceMs > nowMs - windowMs,
+                  hasAttempts: attemptCount < 5,
+                  isRedriven: state === 'parked' && sentAfterParkMs > 0,
+                  seen: operation({
+                    state,
+                    attemptCount,
+                    redriveCount,
+                    ...(isSameDigest ? {} : { inputDigest: 'another' }),
+                    ...(state === 'running' ? { leaseExpiresAtMs: nowMs + leaseLeftMs } : {}),
+                    ...(effectSinceMs === undefined ? {} : { effectPossibleSinceMs: effectSinceMs }),
+                    ...(parkedReason ? { parkedReason, parkedAtMs: nowMs - 1000 - sentAfterParkMs } : {}),
+                  }),
+                })),
+              ),
             ),
           ),
-        ),
       ),
     ),
   ),
@@ -78,10 +79,14 @@ test('a claim is made exactly when digest, state, lease, window, attempts and re
   let claims = 0;
   for (const { seen, isSameDigest, isLive, isWindowOpen, hasAttempts, isRedriven } of combinations) {
     const isOpen = seen.state === 'queued' || (seen.state === 'running' && !isLive);
-    const mayRedrive = isRedriven && seen.redriveCount < maxRedrives && !keyIsDead.includes(seen.parkedReason ?? '');
+    const mayRedrive =
+      isRedriven && seen.redriveCount < maxRedrives && !keyIsDead.includes(seen.parkedReason ?? '');
     const may = isSameDigest && isWindowOpen && ((isOpen && hasAttempts) || mayRedrive);
     const decision = decideNow(seen);
-    expect([decision.kind === 'claim', decision.kind === 'claim' && decision.isRedrive]).toEqual([may, may && isRedriven]);
+    expect([decision.kind === 'claim', decision.kind === 'claim' && decision.isRedrive]).toEqual([
+      may,
+      may && isRedriven,
+    ]);
     claims += may ? 1 : 0;
   }
   expect(claims).toBeGreaterThan(100);
@@ -130,7 +135,10 @@ test('a redrive that can do nothing says why', () => {
     decideNow(operation({ state: 'parked', parkedAtMs: 0, parkedReason: 'attempts_exhausted', ...changes }));
   expect(parked({ redriveCount: 5 })).toEqual({ kind: 'giveUp', reason: 'redrives_exhausted' });
   expect(parked({ effectPossibleSinceMs: 0 })).toEqual({ kind: 'giveUp', reason: 'provider_window_closed' });
-  expect(parked({ parkedReason: 'provider_key_spent' })).toEqual({ kind: 'giveUp', reason: 'provider_key_spent' });
+  expect(parked({ parkedReason: 'provider_key_spent' })).toEqual({
+    kind: 'giveUp',
+    reason: 'provider_key_spent',
+  });
   expect(parked({ redriveCount: 4 })).toEqual({ kind: 'claim', isRedrive: true });
 });
 
@@ -151,13 +159,18 @@ test('a delay until a time ends just after it, never before and never more than 
 test('a back-off is a whole number of seconds from 1 to the base doubled with every delivery, at most the cap', () => {
   const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
   fc.assert(
-    fc.property(fc.integer({ min: 1, max: 1000 }), random, fc.integer({ min: 1, max: 900 }), (count, at, base) => {
-      const of = limitsFrom({ retryBaseSeconds: base, retryCapSeconds: 900 });
-      const seconds = backOffSeconds(of, count, () => at);
-      expect(Number.isInteger(seconds)).toBe(true);
-      expect(seconds).toBeGreaterThanOrEqual(1);
-      expect(seconds).toBeLessThanOrEqual(Math.min(900, base * 2 ** (count - 1)));
-    }),
+    fc.property(
+      fc.integer({ min: 1, max: 1000 }),
+      random,
+      fc.integer({ min: 1, max: 900 }),
+      (count, at, base) => {
+        const of = limitsFrom({ retryBaseSeconds: base, retryCapSeconds: 900 });
+        const seconds = backOffSeconds(of, count, () => at);
+        expect(Number.isInteger(seconds)).toBe(true);
+        expect(seconds).toBeGreaterThanOrEqual(1);
+        expect(seconds).toBeLessThanOrEqual(Math.min(900, base * 2 ** (count - 1)));
+      },
+    ),
   );
 });
 

@@ -14,7 +14,9 @@ function reordered(value: unknown): unknown {
   );
 }
 
-const json = fc.jsonValue({ noUnicodeString: false }).filter((value) => !JSON.stringify(value).includes('"__proto__"'));
+const json = fc
+  .jsonValue({ noUnicodeString: false })
+  .filter((value) => !JSON.stringify(value).includes('"__proto__"'));
 
 test('key order and white space never matter', () => {
   fc.assert(
@@ -43,7 +45,9 @@ test('the order of a list always matters', () => {
 
 test('objects inside lists are ordered too, by code unit and not by locale', () => {
   expect(canonicalJson({ lines: [{ b: 2, a: 1 }] })).toBe('{"lines":[{"a":1,"b":2}]}');
-  expect(canonicalJson({ ä: 1, z: 2, Z: 3, a: 4, 10: 5, 9: 6 })).toBe('{"10":5,"9":6,"Z":3,"a":4,"z":2,"ä":1}');
+  expect(canonicalJson({ ä: 1, z: 2, Z: 3, a: 4, 10: 5, 9: 6 })).toBe(
+    '{"10":5,"9":6,"Z":3,"a":4,"z":2,"ä":1}',
+  );
 });
 
 test('the digest of the base job is pinned: a build that computes another one would refuse every redelivery', () => {
@@ -59,9 +63,13 @@ test('each material input changes the digest', () => {
     { ...message, tenantId: 'zeta' },
     { ...message, operationId: 'op-1002' },
     { ...message, type: 'refund' },
-    ...Object.entries({ invoiceId: 'x', amountMinor: 2000, currency: 'eur', customerId: 'x', paymentMethodId: 'x' }).map(
-      ([field, value]) => ({ ...message, input: { ...message.input, [field]: value } }),
-    ),
+    ...Object.entries({
+      invoiceId: 'x',
+      amountMinor: 2000,
+      currency: 'eur',
+      customerId: 'x',
+      paymentMethodId: 'x',
+    }).map(([field, value]) => ({ ...message, input: { ...message.input, [field]: value } })),
   ];
   expect(new Set(variants.map(digestOf)).size).toBe(variants.length);
 });

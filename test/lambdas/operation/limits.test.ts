@@ -56,22 +56,28 @@ const whole = (max: number) => fc.integer({ min: 1, max });
 test('BL-17 provider timeout < remaining time < lease < visibility in every configuration without a conflict', () => {
   let checked = 0;
   fc.assert(
-    fc.property(whole(900), whole(80), whole(900), fc.integer({ min: 0, max: 300 }), (worker, call, margin, batchWindow) => {
-      const limits = limitsFrom({
-        workerTimeoutSeconds: worker,
-        providerTimeoutSeconds: call,
-        leaseMarginSeconds: margin,
-        batchWindowSeconds: batchWindow,
-      });
-      if (limitConflicts(limits).length > 0) return;
-      checked += 1;
-      const leaseMs = (worker + margin) * 1000;
-      expect(providerTimeoutMs(limits)).toBe(call * 1000);
-      expect(providerTimeoutMs(limits) + 2 * settleReserveMs(limits)).toBeLessThanOrEqual(worker * 1000);
-      expect(worker * 1000).toBeLessThan(leaseMs);
-      expect(leaseMs).toBeLessThan(visibilityTimeoutSeconds(limits) * 1000);
-      expect(visibilityTimeoutSeconds(limits)).toBeGreaterThanOrEqual(6 * worker + batchWindow);
-    }),
+    fc.property(
+      whole(900),
+      whole(80),
+      whole(900),
+      fc.integer({ min: 0, max: 300 }),
+      (worker, call, margin, batchWindow) => {
+        const limits = limitsFrom({
+          workerTimeoutSeconds: worker,
+          providerTimeoutSeconds: call,
+          leaseMarginSeconds: margin,
+          batchWindowSeconds: batchWindow,
+        });
+        if (limitConflicts(limits).length > 0) return;
+        checked += 1;
+        const leaseMs = (worker + margin) * 1000;
+        expect(providerTimeoutMs(limits)).toBe(call * 1000);
+        expect(providerTimeoutMs(limits) + 2 * settleReserveMs(limits)).toBeLessThanOrEqual(worker * 1000);
+        expect(worker * 1000).toBeLessThan(leaseMs);
+        expect(leaseMs).toBeLessThan(visibilityTimeoutSeconds(limits) * 1000);
+        expect(visibilityTimeoutSeconds(limits)).toBeGreaterThanOrEqual(6 * worker + batchWindow);
+      },
+    ),
     { numRuns: 2000 },
   );
   expect(checked).toBeGreaterThan(100);
@@ -89,10 +95,26 @@ test('BL-17 a configuration with a conflict still leaves time to settle after th
 });
 
 test.each<[string, LimitOverrides, RegExp]>([
-  ['more calls than the provider allows', { maxConcurrency: 11 }, /maxConcurrency 11 x batchSize 5 is 55 .* providerMaxInFlight 50/],
-  ['a call longer than its worker', { workerTimeoutSeconds: 5, leaseMarginSeconds: 20 }, /providerTimeoutSeconds 10 .* workerTimeoutSeconds 5; it may be at most 2\.5/],
-  ['a lease beyond the visibility', { leaseMarginSeconds: 150 }, /leaseMarginSeconds 150 is a lease of 180 s; it must be below .* 180 s/],
-  ['a base above the cap', { retryBaseSeconds: 301 }, /retryBaseSeconds 301 must be at most retryCapSeconds 300/],
+  [
+    'more calls than the provider allows',
+    { maxConcurrency: 11 },
+    /maxConcurrency 11 x batchSize 5 is 55 .* providerMaxInFlight 50/,
+  ],
+  [
+    'a call longer than its worker',
+    { workerTimeoutSeconds: 5, leaseMarginSeconds: 20 },
+    /providerTimeoutSeconds 10 .* workerTimeoutSeconds 5; it may be at most 2\.5/,
+  ],
+  [
+    'a lease beyond the visibility',
+    { leaseMarginSeconds: 150 },
+    /leaseMarginSeconds 150 is a lease of 180 s; it must be below .* 180 s/,
+  ],
+  [
+    'a base above the cap',
+    { retryBaseSeconds: 301 },
+    /retryBaseSeconds 301 must be at most retryCapSeconds 300/,
+  ],
   ['a window beyond the key', { quietHours: 2 }, /providerWindowHours 23 \+ quietHours 2 must be at most 24/],
 ])('%s is a conflict that names both settings', (_name, overrides, problem) => {
   const conflicts = limitConflicts(limitsFrom(overrides));

@@ -4,7 +4,8 @@ import { parseMessage } from '../../../lambdas/operation/message';
 import { message } from '../fixtures';
 
 const maxBytes = 16_384;
-const parse = (value: unknown) => parseMessage(typeof value === 'string' ? value : JSON.stringify(value), maxBytes);
+const parse = (value: unknown) =>
+  parseMessage(typeof value === 'string' ? value : JSON.stringify(value), maxBytes);
 const problemOf = (value: unknown): string => {
   const parsed = parse(value);
   return parsed.kind === 'malformed' ? parsed.problem : parsed.kind;
@@ -87,7 +88,9 @@ test.each(['tenantId', 'operationId'])('%s must be an id', (field) => {
 
 test.each(['invoiceId', 'customerId', 'paymentMethodId'])('input.%s must be an id', (field) => {
   for (const value of ['', '[x]', 'café', 'cafe\u0301', 'a'.repeat(501), '😀', 'a#b', null, 7]) {
-    expect(problemOf(withInput({ [field]: value }))).toMatch(new RegExp(`^input\\.${field} is .*; it must be 1 to 64`));
+    expect(problemOf(withInput({ [field]: value }))).toMatch(
+      new RegExp(`^input\\.${field} is .*; it must be 1 to 64`),
+    );
   }
   expect(problemOf(withInput({ [field]: undefined }))).toBe(`input.${field} is missing; ${idRule}`);
 });
@@ -125,7 +128,9 @@ test.each([1, 99_999_999])('amountMinor %d is within the range', (amountMinor) =
 test('the currency is lower-cased before anything looks at it, and must be three ASCII letters', () => {
   expect(parse(withInput({ currency: 'USD' }))).toEqual({ kind: 'message', message });
   for (const currency of ['', 'us', 'usdt', 'u$d', 'us\u212A', 'ﬀa', ' usd', 840, null, undefined]) {
-    expect(problemOf(withInput({ currency }))).toMatch(/^input\.currency .*; it must be a three-letter ISO 4217 code$/);
+    expect(problemOf(withInput({ currency }))).toMatch(
+      /^input\.currency .*; it must be a three-letter ISO 4217 code$/,
+    );
   }
 });
 
@@ -148,7 +153,10 @@ test('unknown fields in input are refused by name', () => {
   expect(problemOf(withInput({ memo: 'x' }))).toBe(
     'input has unknown fields ("memo"); allowed are invoiceId, amountMinor, currency, customerId, paymentMethodId',
   );
-  const polluted = JSON.stringify(message).replace('"invoiceId"', '"__proto__":{"amountMinor":1},"invoiceId"');
+  const polluted = JSON.stringify(message).replace(
+    '"invoiceId"',
+    '"__proto__":{"amountMinor":1},"invoiceId"',
+  );
   expect(problemOf(polluted)).toMatch(/^input has unknown fields \("__proto__"\)/);
 });
 
@@ -176,19 +184,25 @@ test('the size limit counts UTF-8 bytes, holds to the byte, and comes before the
 
 test('a deep or huge body neither throws nor takes long', () => {
   const depth = 8_000;
-  expect(problemOf('['.repeat(depth) + ']'.repeat(depth))).toBe('the body is a list; it must be a JSON object');
-  expect(problemOf(JSON.stringify(message).replace('1999', '[' .repeat(depth) + ']'.repeat(depth)))).toMatch(
+  expect(problemOf('['.repeat(depth) + ']'.repeat(depth))).toBe(
+    'the body is a list; it must be a JSON object',
+  );
+  expect(problemOf(JSON.stringify(message).replace('1999', '['.repeat(depth) + ']'.repeat(depth)))).toMatch(
     /^input.amountMinor is a list/,
   );
 });
 
 test('the sender of a wrapped job is told what to change', () => {
-  expect(problemOf({ Type: 'Notification', Message: JSON.stringify(message) })).toMatch(/raw message delivery/);
+  expect(problemOf({ Type: 'Notification', Message: JSON.stringify(message) })).toMatch(
+    /raw message delivery/,
+  );
   expect(problemOf({ 'detail-type': 'job', detail: message })).toMatch(/\$\.detail/);
 });
 
 test('ids are kept for the log line only where they are valid', () => {
-  expect(parse({ ...withInput({ amountMinor: 0 }), operationId: 'a b' })).toMatchObject({ ids: { tenantId: 'acme' } });
+  expect(parse({ ...withInput({ amountMinor: 0 }), operationId: 'a b' })).toMatchObject({
+    ids: { tenantId: 'acme' },
+  });
   expect(parse({ ...message, tenantId: 7, operationId: 'op-1' })).toEqual({
     kind: 'malformed',
     problem: expect.any(String),
@@ -235,10 +249,13 @@ test('a problem stays short whatever is sent', () => {
 test('parsing never throws, and what it accepts is what was sent', () => {
   const anyField = fc.oneof(fc.jsonValue(), fc.constant(undefined));
   fc.assert(
-    fc.property(fc.record({ tenantId: anyField, operationId: anyField, type: anyField, input: anyField }), (changes) => {
-      const parsed = parse(JSON.stringify({ ...message, ...changes }));
-      expect(['message', 'malformed']).toContain(parsed.kind);
-    }),
+    fc.property(
+      fc.record({ tenantId: anyField, operationId: anyField, type: anyField, input: anyField }),
+      (changes) => {
+        const parsed = parse(JSON.stringify({ ...message, ...changes }));
+        expect(['message', 'malformed']).toContain(parsed.kind);
+      },
+    ),
   );
   fc.assert(fc.property(fc.string({ unit: 'binary' }), (body) => void parseMessage(body, maxBytes)));
 });

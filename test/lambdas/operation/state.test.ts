@@ -1,5 +1,11 @@
 import type { Outcome } from '../../../lambdas/operation/outcome';
-import { isTerminal, legalMoves, type Settlement, settlementOf, states } from '../../../lambdas/operation/state';
+import {
+  isTerminal,
+  legalMoves,
+  type Settlement,
+  settlementOf,
+  states,
+} from '../../../lambdas/operation/state';
 
 const error = { code: 'card_declined', message: 'no' };
 const providerRef = 'pi_1';
@@ -17,8 +23,12 @@ const outcomes: readonly Outcome[] = [
   { kind: 'unknown', reason: 'timeout', keySpent: false, providerRef },
   { kind: 'unknown', reason: 'status_500', keySpent: true },
 ];
-const facts = [true, false].flatMap((isFirstEffect) => [0, 1, 4].map((attemptsLeft) => ({ isFirstEffect, attemptsLeft })));
-const all = outcomes.flatMap((outcome) => facts.map((fact) => ({ outcome, ...fact, settlement: settlementOf(outcome, fact) })));
+const facts = [true, false].flatMap((isFirstEffect) =>
+  [0, 1, 4].map((attemptsLeft) => ({ isFirstEffect, attemptsLeft })),
+);
+const all = outcomes.flatMap((outcome) =>
+  facts.map((fact) => ({ outcome, ...fact, settlement: settlementOf(outcome, fact) })),
+);
 
 test('the table of legal moves is the one of DESIGN section 4', () => {
   expect(legalMoves.succeeded).toEqual([]);
@@ -46,7 +56,8 @@ test('every settlement of every outcome is a legal move from running', () => {
 });
 
 test('a proof of an effect may settle every state that is not terminal', () => {
-  for (const state of states.filter((of) => !isTerminal(of))) expect(legalMoves[state]).toContain('succeeded');
+  for (const state of states.filter((of) => !isTerminal(of)))
+    expect(legalMoves[state]).toContain('succeeded');
 });
 
 const settled = (outcome: Outcome, isFirstEffect: boolean, attemptsLeft: number): Settlement =>
@@ -85,9 +96,27 @@ test.each<[string, Outcome, { first: object; later: object; last: object }]>([
     'forbidden',
     { kind: 'forbidden', error },
     {
-      first: { state: 'parked', parkedReason: 'provider_forbidden', error, effect: 'none', countsAsAttempt: false },
-      later: { state: 'parked', parkedReason: 'provider_forbidden', error, effect: 'unchanged', countsAsAttempt: false },
-      last: { state: 'parked', parkedReason: 'provider_forbidden', error, effect: 'unchanged', countsAsAttempt: false },
+      first: {
+        state: 'parked',
+        parkedReason: 'provider_forbidden',
+        error,
+        effect: 'none',
+        countsAsAttempt: false,
+      },
+      later: {
+        state: 'parked',
+        parkedReason: 'provider_forbidden',
+        error,
+        effect: 'unchanged',
+        countsAsAttempt: false,
+      },
+      last: {
+        state: 'parked',
+        parkedReason: 'provider_forbidden',
+        error,
+        effect: 'unchanged',
+        countsAsAttempt: false,
+      },
     },
   ],
   [
@@ -134,7 +163,11 @@ test('only the claim that made an effect possible can take that back, and never 
 
 test('an earlier attempt in doubt is never overruled by a later refusal', () => {
   for (const { outcome, isFirstEffect, settlement } of all) {
-    if (isFirstEffect || !['invalid', 'forbidden', 'notSent', 'effectExists', 'conflict'].includes(outcome.kind)) continue;
+    if (
+      isFirstEffect ||
+      !['invalid', 'forbidden', 'notSent', 'effectExists', 'conflict'].includes(outcome.kind)
+    )
+      continue;
     expect(['queued', 'parked']).toContain(settlement.state);
     expect(settlement).toMatchObject({ effect: 'unchanged' });
   }

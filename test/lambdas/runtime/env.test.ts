@@ -18,12 +18,15 @@ test('what is not set has a default that keeps two stacks apart', () => {
   });
 });
 
-test.each(['OPERATIONS_TABLE', 'QUEUE_URL', 'STRIPE_API_KEY_SECRET_ID'])('%s missing or empty is named', (name) => {
-  for (const value of [undefined, '']) {
-    expect(() => workerEnvironment({ ...variables, [name]: value })).toThrow(EnvironmentError);
-    expect(() => workerEnvironment({ ...variables, [name]: value })).toThrow(`${name} is missing`);
-  }
-});
+test.each(['OPERATIONS_TABLE', 'QUEUE_URL', 'STRIPE_API_KEY_SECRET_ID'])(
+  '%s missing or empty is named',
+  (name) => {
+    for (const value of [undefined, '']) {
+      expect(() => workerEnvironment({ ...variables, [name]: value })).toThrow(EnvironmentError);
+      expect(() => workerEnvironment({ ...variables, [name]: value })).toThrow(`${name} is missing`);
+    }
+  },
+);
 
 test.each([
   ['SETTINGS', '{', 'SETTINGS must be a JSON object'],
@@ -46,7 +49,9 @@ test.each([
 test.each(['http://127.0.0.1:12111', 'http://localhost:1', 'http://[::1]:1', 'https://api.example.com'])(
   'STRIPE_API_BASE %s is allowed',
   (base) => {
-    expect(workerEnvironment({ ...variables, STRIPE_API_BASE: base }).stripeApiBase?.href).toBe(new URL(base).href);
+    expect(workerEnvironment({ ...variables, STRIPE_API_BASE: base }).stripeApiBase?.href).toBe(
+      new URL(base).href,
+    );
   },
 );
 
