@@ -6,7 +6,7 @@ import { digestOf } from './operation/digest';
 import { providerTimeoutMs, settleReserveMs } from './operation/limits';
 import { type Ids, type Message, parseMessage } from './operation/message';
 import type { Operation } from './operation/operation';
-import { keyOf } from './operation/ports';
+import { keyOf, type Seen } from './operation/ports';
 import type { Source } from './runtime/telemetry';
 import { createWorker, type Worker } from './runtime/wiring';
 
@@ -57,7 +57,7 @@ async function runAll(batch: Batch, records: readonly SQSRecord[]): Promise<void
       return telemetry.warn('no time left for a provider call; the batch comes back');
     const seen = await ports.store.look(jobs.map(({ message }) => message));
     const groups = Map.groupBy(jobs, ({ message }) => keyOf(message));
-    await Promise.all([...groups].map(([key, group]) => runGroup(batch, group, seen.get(key))));
+    await Promise.all([...groups].map(([key, group]) => runGroup(batch, group, found(seen, key))));
   } catch (error) {
     telemetry.failed('the batch could not be read', error);
   }
@@ -66,7 +66,7 @@ async function runAll(batch: Batch, records: readonly SQSRecord[]): Promise<void
 /** Step 1: the job of a record, or its end when there is none. */
 async function read(batch: Batch, record: SQSRecord): Promise<Job | undefined> {
   const { limits } = batch.worker.ports;
-  const parsed = parseMessage(record.body ?? '', limits.maxMessageBytes);
+  const parsed = parseMessage(typeof record.body === 'string' ? record.body : '', limits.maxMessageBytes);
   switch (parsed.kind) {
     case 'message': {
       const { message } = parsed;
@@ -84,13 +84,12 @@ async function read(batch: Batch, record: SQSRecord): Promise<Job | undefined> {
       return undefined;
     case 'futureVersion': {
       // The longest delay, so that a roll-out of the consumers ends before the deliveries do.
-      const reason = `version_${parsed.version}_unknown`;
-      await dispose(
-        batch,
-        record,
-        { kind: 'defer', reason, delaySeconds: limits.retryCapSeconds },
-        parsed.ids,
-      );
+      const later = {
+        kind: 'defer',
+        reason: 'version_unknown',
+        delaySeconds: limits.retryCapSeconds,
+      } as const;
+      await dispose(batch, record, later, parsed.ids);
       return undefined;
     }
   }
@@ -100,7 +99,7 @@ async function read(batch: Batch, record: SQSRecord): Promise<Job | undefined> {
 async function runGroup(
   batch: Batch,
   [first, ...others]: readonly Job[],
-  seen: Operation | undefined,
+  seen: Operation | 'unreadable' | undefined,
 ): Promise<void> {
   if (!first) return;
   const { telemetry, ports } = batch.worker;
@@ -114,7 +113,7 @@ async function runGroup(
     const changed = others.filter((job) => !isTwin(job));
     if (changed.length === 0) return;
     const now = await ports.store.look([first.message]);
-    await runGroup(batch, changed, now.get(keyOf(first.message)));
+    await runGroup(batch, changed, found(now, keyOf(first.message)));
   } catch (error) {
     telemetry.failed('the delivery failed', error, {
       ...sourceOf(batch, first.record),
@@ -123,8 +122,15 @@ async function runGroup(
   }
 }
 
+/** A record that this build cannot read was written by a newer one: only its own message waits for that. */
+const found = ({ operations, unreadable }: Seen, key: string): Operation | 'unreadable' | undefined =>
+  unreadable.has(key) ? 'unreadable' : operations.get(key);
+
 /** Steps 2 to 7 for one message, inside the idempotency wrapper. */
-async function run(batch: Batch, job: Job, seen: Operation | undefined): Promise<Disposition> {
+async function run(batch: Batch, job: Job, seen: Operation | 'unreadable' | undefined): Promise<Disposition> {
+  const { limits } = batch.worker.ports;
+  if (seen === 'unreadable')
+    return { kind: 'defer', reason: 'record_unreadable', delaySeconds: limits.retryCapSeconds };
   if (!hasTimeForOne(batch))
     throw new Error('There is no time left for a provider call; the message comes back');
   const ports = { ...batch.worker.ports, telemetry: batch.worker.telemetry.of(sourceOf(batch, job.record)) };

@@ -9,10 +9,11 @@ import {
   keyOf,
   type OperationStore,
   type ParkRequest,
+  type Seen,
   type SettleRequest,
   type SettleWrite,
 } from '../operation/ports';
-import { operationFromItem } from './operation-item';
+import { operationFromItem, readOperation } from './operation-item';
 import {
   type ConditionalUpdate,
   claimUpdate,
@@ -36,8 +37,9 @@ export class DynamoDbStore implements OperationStore {
     });
   }
 
-  async look(ids: readonly OperationId[]): Promise<ReadonlyMap<string, Operation>> {
-    const found = new Map<string, Operation>();
+  async look(ids: readonly OperationId[]): Promise<Seen> {
+    const operations = new Map<string, Operation>();
+    const unreadable = new Set<string>();
     let keys: Record<string, unknown>[] = [...new Set(ids.map(partitionOf))].map((pk) => ({
       [table.partitionKey]: pk,
     }));
@@ -47,12 +49,13 @@ export class DynamoDbStore implements OperationStore {
         new BatchGetCommand({ RequestItems: { [this.tableName]: { Keys: keys, ConsistentRead: true } } }),
       );
       for (const item of Responses?.[this.tableName] ?? []) {
-        const operation = operationFromItem(item);
-        found.set(keyOf(operation), operation);
+        const operation = readOperation(item);
+        if (operation) operations.set(keyOf(operation), operation);
+        else unreadable.add(String(item[table.partitionKey]).slice('op#'.length));
       }
       keys = UnprocessedKeys?.[this.tableName]?.Keys ?? [];
     }
-    return found;
+    return { operations, unreadable };
   }
 
   async claim(request: ClaimRequest): Promise<ClaimWrite> {
@@ -66,7 +69,10 @@ export class DynamoDbStore implements OperationStore {
 
   async settle(request: SettleRequest): Promise<SettleWrite> {
     const { applied, operation } = await this.#update(request.operation, settleUpdate(request, this.limits));
-    const isOurs = operation?.claimId === request.claimId && operation.state === request.settlement.state;
+    const isOurs =
+      operation?.claimId === request.claimId &&
+      operation.state === request.settlement.state &&
+      operation.updatedAtMs === request.nowMs;
     return operation && (applied || isOurs)
       ? { kind: 'settled', operation }
       : { kind: 'superseded', operation };
@@ -74,7 +80,8 @@ export class DynamoDbStore implements OperationStore {
 
   async park(request: ParkRequest): Promise<SettleWrite> {
     const { applied, operation } = await this.#update(request.seen, parkUpdate(request, this.limits));
-    const isOurs = operation?.state === 'parked' && operation.parkedReason === request.parkedReason;
+    const isOurs =
+      operation?.parkedReason === request.parkedReason && operation.updatedAtMs === request.nowMs;
     return operation && (applied || isOurs)
       ? { kind: 'settled', operation }
       : { kind: 'superseded', operation };

@@ -43,12 +43,18 @@ const item = z.object({
   expiresAtSeconds: maybe(z.number()),
 });
 
-/**
- * The operation that a table item holds.
- * @throws when the item is none: the table holds what nobody here wrote
- */
-export function operationFromItem(stored: unknown): Operation {
-  const { [table.partitionKey]: pk, ...operation } = item.parse(stored);
+/** The operation that a table item holds; undefined when this build cannot read it, as a newer one wrote it. */
+export function readOperation(stored: unknown): Operation | undefined {
+  const parsed = item.safeParse(stored);
+  if (!parsed.success) return undefined;
+  const { [table.partitionKey]: pk, ...operation } = parsed.data;
   const [, tenantId = '', operationId = ''] = pk.split('#');
   return { tenantId, operationId, ...operation };
+}
+
+/** @throws when the item is no operation that this build can read */
+export function operationFromItem(stored: unknown): Operation {
+  const operation = readOperation(stored);
+  if (!operation) throw new Error('the table holds a record that this build cannot read');
+  return operation;
 }

@@ -94,6 +94,8 @@ const settleClauses = {
   claimIsCurrent: '#state = :running AND #claimId = :claimId',
   /** Proof that the effect exists settles whatever claim is current, and never a terminal state. */
   isOpen: '#state IN (:running, :queued, :settling, :parked)',
+  /** So does a reference to what the provider has taken, unless more is known already. */
+  isUnsettled: '#state IN (:running, :queued, :parked)',
   /** Only the claim that made the effect possible can prove by its own refusal that there was none. */
   effectIsOwn: '#effectPossibleClaimId = :claimId',
 } as const;
@@ -120,7 +122,7 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
         providerRef: settlement.providerRef,
         ...due(operation, limits, nowMs + minuteMs),
       };
-      return { condition: claimIsCurrent, values, assign, remove: lease };
+      return { condition: settleClauses.isUnsettled, assign, remove: [...lease, ...park, 'error'] };
     }
     case 'queued': {
       const assign = { ...common, providerRef: settlement.providerRef };

@@ -8,11 +8,12 @@ export interface ApiKey {
 }
 
 /** A secret or restricted key. Anything else is the placeholder that the stack was created with. https://docs.stripe.com/keys */
-const isApiKey = (value: string): boolean => /^(sk|rk)_/.test(value);
+const apiKeyIn = (value: string): string | undefined =>
+  /^(sk|rk)_[A-Za-z0-9_]+$/.test(value.trim()) ? value.trim() : undefined;
 
 /** A key from the environment, on a laptop. */
 export function fixedKey(value: string): ApiKey {
-  const key = async () => (isApiKey(value) ? value : undefined);
+  const key = async () => apiKeyIn(value);
   return { current: key, reread: key };
 }
 
@@ -27,8 +28,7 @@ export function secretKey(
   const read = async (): Promise<string | undefined> => {
     try {
       const { SecretString } = await client.send(new GetSecretValueCommand({ SecretId: secretId }));
-      const value = SecretString?.trim() ?? '';
-      cached = isApiKey(value) ? value : undefined;
+      cached = apiKeyIn(SecretString ?? '');
     } catch (error) {
       // Work waits for the key, and a key that was read before stays good.
       onUnreadable(error);

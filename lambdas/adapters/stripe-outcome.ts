@@ -67,32 +67,38 @@ function outcomeOfError(error: unknown): Outcome {
 
 /** No answer, or none that could be read. Only an error from before the connection stood proves that nothing was sent. */
 function outcomeOfConnection(error: Stripe.errors.StripeError): Outcome {
-  const code = connectionCode(error.detail) ?? connectionCode(error);
-  if (code !== undefined && neverConnected.has(code))
-    return { kind: 'notSent', reason: 'connection_refused' };
-  return unknown(code === 'ETIMEDOUT' ? 'timeout' : 'connection_lost');
+  const failure = connectionFailure(error.detail) ?? connectionFailure(error);
+  if (failure && isBeforeConnection(failure)) return { kind: 'notSent', reason: 'connection_refused' };
+  return unknown(failure?.code === 'ETIMEDOUT' ? 'timeout' : 'connection_lost');
 }
 
 const unknown = (reason: string) => ({ kind: 'unknown', reason, keySpent: false }) as const;
 
-/** Codes of the operating system and of the resolver. https://nodejs.org/api/errors.html#common-system-errors */
-const neverConnected = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-]);
+/**
+ * Codes of the operating system, the resolver and the HTTP client. A host can also become unreachable while data is on its
+ * way, so there the system call matters. https://nodejs.org/api/errors.html#common-system-errors
+ */
+const isBeforeConnection = ({ code, syscall }: ConnectionFailure): boolean =>
+  neverConnected.has(code) || (unreachable.has(code) && syscall === 'connect');
+
+const neverConnected = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
+const unreachable = new Set(['EHOSTUNREACH', 'ENETUNREACH']);
 
 /** It was done before, perhaps by somebody else. https://docs.stripe.com/error-codes */
 const effectExistsCodes = new Set(['charge_already_captured', 'charge_already_refunded']);
 
-/** The code of an error or of its causes, outermost first. */
-function connectionCode(error: unknown): string | undefined {
-  for (let depth = 0; depth < 5 && error instanceof Error; depth++) {
-    if ('code' in error && typeof error.code === 'string') return error.code;
-    error = error.cause;
+interface ConnectionFailure {
+  readonly code: string;
+  readonly syscall?: unknown;
+}
+
+/** The first of an error and its causes, outermost first, that has a code. */
+function connectionFailure(error: unknown): ConnectionFailure | undefined {
+  for (let depth = 0; depth < 5 && typeof error === 'object' && error !== null; depth++) {
+    if ('code' in error && typeof error.code === 'string') {
+      return { code: error.code, ...('syscall' in error ? { syscall: error.syscall } : {}) };
+    }
+    error = 'cause' in error ? error.cause : undefined;
   }
   return undefined;
 }
@@ -110,7 +116,7 @@ function failureOf({
 }: Stripe.errors.StripeError): OperationError {
   return {
     code: code ?? decline_code ?? rawType ?? `status_${statusCode}`,
-    message: message.slice(0, 200),
+    message: message.slice(0, 100),
     ...(decline_code === undefined ? {} : { declineCode: decline_code }),
   };
 }

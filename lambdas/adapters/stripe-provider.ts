@@ -86,7 +86,7 @@ export class StripeProvider implements Provider {
       telemetry: false,
       // One timeout for all parts of a call, and no retry of a closed connection behind our back: the SDK's client
       // for Node times each part by itself and repeats a POST once even with `maxNetworkRetries: 0`.
-      httpClient: Stripe.createFetchHttpClient(),
+      httpClient: Stripe.createFetchHttpClient(fetchReadably),
       ...(this.baseUrl ? addressOf(this.baseUrl) : {}),
     });
     this.#client = { key, stripe };
@@ -114,12 +114,41 @@ const paramsByVersion: Readonly<Record<number, (operation: Operation) => Stripe.
 
 type Answer = { readonly intent: unknown } | { readonly error: unknown };
 
-/** The SDK takes any body without an `error` for success, whatever its status. */
+/**
+ * The SDK knows the status of an error only from a body in Stripe's form, and takes every other JSON for success. What
+ * a gateway or an empty body says is put into that form here, so that status and headers can be classified.
+ */
+async function fetchReadably(...[url, init]: Parameters<typeof fetch>): Promise<Response> {
+  // A redirect would turn the POST into a GET elsewhere.
+  const response = await fetch(url, { ...init, redirect: 'manual' });
+  if (response.ok) return response;
+  const text = await response.text();
+  const { status, headers } = response;
+  const error = {
+    type: 'unreadable_error',
+    message: `Stripe answered ${status} without an error in its own form.`,
+  };
+  return new Response(hasError(text) ? text : JSON.stringify({ error }), { status, headers });
+}
+
+function hasError(text: string): boolean {
+  try {
+    const body: unknown = JSON.parse(text);
+    return (
+      typeof body === 'object' &&
+      body !== null &&
+      'error' in body &&
+      typeof body.error === 'object' &&
+      body.error !== null
+    );
+  } catch {
+    return false;
+  }
+}
+
 async function settled(call: Promise<Stripe.Response<Stripe.PaymentIntent>>): Promise<Answer> {
   try {
-    const intent = await call;
-    const { statusCode } = intent.lastResponse;
-    return { intent: statusCode >= 200 && statusCode < 300 ? intent : undefined };
+    return { intent: await call };
   } catch (error) {
     return { error };
   }

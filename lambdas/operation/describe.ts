@@ -1,17 +1,31 @@
-/** A value as an error may show it: short, and never a run of digits that could be a card number. */
+/** A value as an error may show it: short, and never so many digits that they could be a card number. */
 export function describe(value: unknown): string {
   if (value === undefined) return 'missing';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object' && value !== null) return 'an object';
-  if (typeof value === 'number') return Object.is(value, -0) ? '-0' : hideCardNumber(String(value));
+  if (typeof value === 'number') return Object.is(value, -0) ? '-0' : hideDigits(String(value));
   if (typeof value !== 'string') return String(value);
   if (value.length > 80) return `text of ${value.length} characters`;
-  return hideCardNumber(JSON.stringify(value));
+  return hideDigits(JSON.stringify(value));
 }
 
-/** Twelve or more digits, perhaps grouped by spaces or dashes, as on a payment card. */
-const cardNumber = /\d(?:[ -]?\d){11,}/;
+/** Twelve or more digits of any script, whatever stands between them. */
+function hideDigits(text: string): string {
+  const digits = text.match(/\p{Nd}/gu)?.length ?? 0;
+  return digits >= 12 ? 'a long run of digits (not shown)' : text;
+}
 
-function hideCardNumber(text: string): string {
-  return cardNumber.test(text) ? 'a long run of digits (not shown)' : text;
+/**
+ * Whether a text has the form of a payment card's number: the length and first digits of a brand, and a valid check
+ * digit (ISO/IEC 7812), whatever separators stand between the digits.
+ */
+export function looksLikeCardNumber(text: string): boolean {
+  const digits = text.replace(/[\s._:-]/g, '');
+  if (!/^(4\d{12}(\d{3})?|5[1-5]\d{14}|2[2-7]\d{14}|3[47]\d{13}|(6011|65\d\d|35\d\d)\d{12})$/.test(digits))
+    return false;
+  const sum = [...digits].reverse().reduce((total, digit, index) => {
+    const doubled = Number(digit) * (index % 2 === 0 ? 1 : 2);
+    return total + (doubled > 9 ? doubled - 9 : doubled);
+  }, 0);
+  return sum % 10 === 0;
 }

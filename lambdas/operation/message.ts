@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import { amountMultiple } from './currency';
-import { describe } from './describe';
+import { describe, looksLikeCardNumber } from './describe';
 
 /** Tenant, operation, invoice, customer and payment method ids: ASCII only, so that one id has one spelling and `#` and `/` cannot occur. */
 export const idPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
@@ -16,7 +16,12 @@ const idRule = {
 const amountRule = { error: must("a whole number from 1 to 99999999, in the currency's minor unit") };
 const currencyRule = { error: must('a three-letter ISO 4217 code') };
 
-const id = z.string(idRule).check(z.regex(idPattern, idRule));
+const cardRule = { error: () => 'looks like a card number (not shown); it must be an identifier' };
+
+const id = z.string(idRule).check(
+  z.regex(idPattern, { ...idRule, abort: true }),
+  z.refine((value) => !looksLikeCardNumber(value), cardRule),
+);
 const currency = z.pipe(
   z.string(currencyRule).check(z.regex(/^[A-Za-z]{3}$/, currencyRule)),
   z.transform((code) => code.toLowerCase()),
@@ -91,7 +96,7 @@ export function parseMessage(body: string, maxBytes: number): Parsed {
   if (version > currentVersion) return { kind: 'futureVersion', version, ids };
   const parsed = messageV1.safeParse(json);
   if (parsed.success) return { kind: 'message', message: parsed.data };
-  return malformed(parsed.error.issues.map(problemOf).join('; '), ids);
+  return malformed([...new Set(parsed.error.issues.map(problemOf))].join('; '), ids);
 }
 
 const malformed = (problem: string, ids: Ids = {}): Parsed => ({ kind: 'malformed', problem, ids });
@@ -108,11 +113,13 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function idsOf({ tenantId, operationId }: Record<string, unknown>): Ids {
-  const valid = (value: unknown) => typeof value === 'string' && idPattern.test(value);
+function idsOf({ tenantId, operationId, type }: Record<string, unknown>): Ids {
+  const valid = (value: unknown) =>
+    typeof value === 'string' && idPattern.test(value) && !looksLikeCardNumber(value) ? value : undefined;
   return {
-    ...(typeof tenantId === 'string' && valid(tenantId) ? { tenantId } : {}),
-    ...(typeof operationId === 'string' && valid(operationId) ? { operationId } : {}),
+    ...(valid(tenantId) === undefined ? {} : { tenantId: valid(tenantId) }),
+    ...(valid(operationId) === undefined ? {} : { operationId: valid(operationId) }),
+    ...(type === 'charge' ? { type } : {}),
   };
 }
 

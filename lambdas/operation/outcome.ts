@@ -41,7 +41,7 @@ export interface ChargeResult {
   readonly chargeId?: string;
 }
 
-/** `code` is the provider's own where it gave one. `message` has at most 200 characters. */
+/** `code` is the provider's own where it gave one. `message` has at most 100 characters. */
 export interface OperationError {
   readonly code: string;
   readonly message: string;

@@ -59,13 +59,20 @@ export type SettleWrite =
  * write whose first answer was lost recognises its own work. Throws only when the store cannot be reached.
  */
 export interface OperationStore {
-  /** The records of the given ids that exist, by `keyOf`. At most 100 ids. */
-  look(ids: readonly OperationId[]): Promise<ReadonlyMap<string, Operation>>;
+  /** The records of the given ids that exist, in one batch read. At most 100 ids. */
+  look(ids: readonly OperationId[]): Promise<Seen>;
   claim(request: ClaimRequest): Promise<ClaimWrite>;
   settle(request: SettleRequest): Promise<SettleWrite>;
   park(request: ParkRequest): Promise<SettleWrite>;
   /** Moves the end of a terminal record's retention to a full period from now. */
   extendRetention(id: OperationId, nowMs: number): Promise<void>;
+}
+
+export interface Seen {
+  /** By `keyOf`. */
+  readonly operations: ReadonlyMap<string, Operation>;
+  /** Keys of records that this build cannot read. */
+  readonly unreadable: ReadonlySet<string>;
 }
 
 /** One key of an operation, for its record and for maps. Neither part can contain `#`. */

@@ -230,11 +230,11 @@ describe('an answer', () => {
     });
   });
 
-  test('a message of the provider is kept to 200 characters', async () => {
+  test('a message of the provider is kept to 100 characters', async () => {
     const of = fresh();
     plan(of, answer(400, { message: 'é'.repeat(5000) }));
     const outcome = await charge(of);
-    expect(outcome.kind === 'invalid' && outcome.error.message.length).toBe(200);
+    expect(outcome.kind === 'invalid' && outcome.error.message.length).toBe(100);
   });
 });
 

@@ -206,7 +206,7 @@ test('ids are kept for the log line only where they are valid', () => {
   expect(parse({ ...message, tenantId: 7, operationId: 'op-1' })).toEqual({
     kind: 'malformed',
     problem: expect.any(String),
-    ids: { operationId: 'op-1' },
+    ids: { operationId: 'op-1', type: 'charge' },
   });
 });
 
@@ -217,6 +217,9 @@ test.each([
   ' 4242424242424242',
   'card 378282246310005 of Ann',
   '6011 0009 9013 9424 !',
+  '4242.4242.4242.4242',
+  '4242_4242_4242_4242',
+  '4242  4242  4242  4242',
 ])('what looks like the card number %j is never shown', (card) => {
   const places = [
     card,
@@ -258,4 +261,22 @@ test('parsing never throws, and what it accepts is what was sent', () => {
     ),
   );
   fc.assert(fc.property(fc.string({ unit: 'binary' }), (body) => void parseMessage(body, maxBytes)));
+});
+
+test.each(['4242424242424242', '4242.4242.4242.4242', '378282246310005'])(
+  'the card number %s is no id, and is not shown',
+  (card) => {
+    const jobs = [
+      { ...message, operationId: card },
+      { ...message, tenantId: card },
+      withInput({ customerId: card }),
+    ];
+    for (const job of jobs) expect(problemOf(job)).toMatch(/looks like a card number \(not shown\)/);
+  },
+);
+
+test('a long number that is no card number is an id', () => {
+  for (const operationId of ['1795994732165', '20261129123456', '1234567890123456789', '4242424242424241']) {
+    expect(parse({ ...message, operationId }).kind).toBe('message');
+  }
 });
