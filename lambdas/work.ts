@@ -1,14 +1,16 @@
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
+import { withinTime } from './adapters/deadline';
 import { runOnce } from './adapters/idempotency';
-import { attempt, claim, settle } from './operation/attempt';
+import { attempt, claim, type Found, settle } from './operation/attempt';
 import type { Delivery, Disposition } from './operation/delivery';
 import { digestOf } from './operation/digest';
 import { providerTimeoutMs, settleReserveMs } from './operation/limits';
 import { type Ids, type Message, parseMessage } from './operation/message';
-import type { Operation } from './operation/operation';
+import type { OperationId } from './operation/operation';
 import { keyOf, type Seen } from './operation/ports';
+import { hasBounds } from './operation/tenant';
 import type { Source } from './runtime/telemetry';
-import { createWorker, type Worker } from './runtime/wiring';
+import { createWorker, type Worker } from './runtime/worker-wiring';
 
 let worker: Worker | undefined;
 
@@ -38,16 +40,22 @@ async function work(worker: Worker, event: SQSEvent, context: Context): Promise<
   const batch: Batch = {
     worker,
     context,
-    deadlineMs: worker.ports.clock() + context.getRemainingTimeInMillis(),
+    deadlineMs: worker.ports.clock() + remainingMs(context),
     unfinished: new Set(records.map(({ messageId }) => messageId)),
   };
-  await untilTimeIsUp(batch, runAll(batch, records));
+  await untilTimeIsUp(batch, () => runAll(batch, records));
   return { batchItemFailures: [...batch.unfinished].map((itemIdentifier) => ({ itemIdentifier })) };
+}
+
+/** A context that cannot say how much time is left has none. */
+function remainingMs(context: Context): number {
+  const left = context.getRemainingTimeInMillis();
+  return Number.isFinite(left) ? left : 0;
 }
 
 /** Runs what can be run. Never throws: what is not done stays listed, comes back, and finds out what was. */
 async function runAll(batch: Batch, records: readonly SQSRecord[]): Promise<void> {
-  const { telemetry, ports } = batch.worker;
+  const { telemetry } = batch.worker;
   try {
     const jobs = (await Promise.all(records.map((record) => read(batch, record)))).filter(
       (job) => job !== undefined,
@@ -55,9 +63,9 @@ async function runAll(batch: Batch, records: readonly SQSRecord[]): Promise<void
     if (jobs.length === 0) return;
     if (!hasTimeForOne(batch))
       return telemetry.warn('no time left for a provider call; the batch comes back');
-    const seen = await ports.store.look(jobs.map(({ message }) => message));
+    const seen = await look(batch, jobs);
     const groups = Map.groupBy(jobs, ({ message }) => keyOf(message));
-    await Promise.all([...groups].map(([key, group]) => runGroup(batch, group, found(seen, key))));
+    await Promise.all([...groups.values()].map((group) => runGroup(batch, group, seen)));
   } catch (error) {
     telemetry.failed('the batch could not be read', error);
   }
@@ -96,13 +104,9 @@ async function read(batch: Batch, record: SQSRecord): Promise<Job | undefined> {
 }
 
 /** The messages of one operation: it runs once, and its twins share what became of it. */
-async function runGroup(
-  batch: Batch,
-  [first, ...others]: readonly Job[],
-  seen: Operation | 'unreadable' | undefined,
-): Promise<void> {
+async function runGroup(batch: Batch, [first, ...others]: readonly Job[], seen: Seen): Promise<void> {
   if (!first) return;
-  const { telemetry, ports } = batch.worker;
+  const { telemetry } = batch.worker;
   try {
     const disposition = await run(batch, first, seen);
     await dispose(batch, first.record, disposition, first.message);
@@ -112,8 +116,7 @@ async function runGroup(
     for (const { record, message } of others.filter(isTwin)) await dispose(batch, record, shared, message);
     const changed = others.filter((job) => !isTwin(job));
     if (changed.length === 0) return;
-    const now = await ports.store.look([first.message]);
-    await runGroup(batch, changed, found(now, keyOf(first.message)));
+    await runGroup(batch, changed, await look(batch, changed));
   } catch (error) {
     telemetry.failed('the delivery failed', error, {
       ...sourceOf(batch, first.record),
@@ -122,20 +125,39 @@ async function runGroup(
   }
 }
 
-/** A record that this build cannot read was written by a newer one: only its own message waits for that. */
-const found = ({ operations, unreadable }: Seen, key: string): Operation | 'unreadable' | undefined =>
-  unreadable.has(key) ? 'unreadable' : operations.get(key);
+/** Step 2: one read of the operations, of the charges that they refund, and of their tenants. */
+function look({ worker }: Batch, jobs: readonly Job[]): Promise<Seen> {
+  const { store, limits } = worker.ports;
+  const tenantIds = hasBounds(limits) ? jobs.map(({ message }) => message.tenantId) : [];
+  return store.look([...jobs.map(({ message }) => message), ...jobs.flatMap(chargeOf)], tenantIds);
+}
 
-/** Steps 2 to 7 for one message, inside the idempotency wrapper. */
-async function run(batch: Batch, job: Job, seen: Operation | 'unreadable' | undefined): Promise<Disposition> {
+/** Of a refund: the operation that it refunds. */
+function chargeOf({ message }: Job): OperationId[] {
+  if (message.type !== 'refund') return [];
+  return [{ tenantId: message.tenantId, operationId: message.input.chargeOperationId }];
+}
+
+/** Steps 3 to 7 for one message, inside the idempotency wrapper. */
+async function run(batch: Batch, job: Job, seen: Seen): Promise<Disposition> {
   const { limits } = batch.worker.ports;
-  if (seen === 'unreadable')
+  const key = keyOf(job.message);
+  const [chargeKey = ''] = chargeOf(job).map(keyOf);
+  // A newer build wrote the record: only its own message waits for a newer worker.
+  const isUnreadable = seen.unreadable.has(key) || seen.unreadable.has(chargeKey);
+  if (isUnreadable || seen.unreadableTenants.has(job.message.tenantId)) {
     return { kind: 'defer', reason: 'record_unreadable', delaySeconds: limits.retryCapSeconds };
+  }
+  const found: Found = {
+    operation: seen.operations.get(key),
+    tenant: seen.tenants.get(job.message.tenantId),
+    charge: seen.operations.get(chargeKey),
+  };
   if (!hasTimeForOne(batch))
     throw new Error('There is no time left for a provider call; the message comes back');
   const ports = { ...batch.worker.ports, telemetry: batch.worker.telemetry.of(sourceOf(batch, job.record)) };
-  return runOnce(keyOf(job.message), batch.context, {
-    claim: () => claim(ports, job, seen, batch.deadlineMs),
+  return runOnce(key, batch.context, {
+    claim: () => claim(ports, job, found, batch.deadlineMs),
     attempt: (taken) => attempt(ports, taken),
     settle: (taken, outcome) => settle(ports, taken, outcome),
   });
@@ -171,14 +193,14 @@ function hasTimeForOne({ worker, deadlineMs }: Batch): boolean {
   return deadlineMs - clock() >= providerTimeoutMs(limits) + settleReserveMs(limits);
 }
 
-/** The last resort when a store call hangs: returns in time with what is unfinished still listed. */
-async function untilTimeIsUp({ worker, deadlineMs }: Batch, done: Promise<void>): Promise<void> {
+/** Aborts what hangs, and returns in time with what is unfinished still listed. */
+async function untilTimeIsUp({ worker, deadlineMs }: Batch, run: () => Promise<void>): Promise<void> {
   const { limits, clock } = worker.ports;
-  const leftMs = deadlineMs - clock() - settleReserveMs(limits) / 4;
+  const leftMs = Math.max(0, deadlineMs - clock() - settleReserveMs(limits) / 4);
   const timeIsUp = Promise.withResolvers<void>();
   // Fifteen minutes is Lambda's longest; a longer timer than 2^31 ms would fire at once.
-  const timer = setTimeout(timeIsUp.resolve, Math.max(0, Math.min(leftMs, 900_000)));
-  await Promise.race([done, timeIsUp.promise]);
+  const timer = setTimeout(timeIsUp.resolve, Math.min(leftMs, 900_000));
+  await Promise.race([withinTime(leftMs, run), timeIsUp.promise]);
   clearTimeout(timer);
 }
 

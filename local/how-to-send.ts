@@ -1,5 +1,5 @@
 /** How to put a job on this stack's queue from elsewhere on this machine. The same texts are in the README. */
-export function howToSend(queueUrl: string, endpoint: string): string {
+export function howToSend(queueUrl: string, endpoint: string, apiUrl: string): string {
   const body = JSON.stringify({
     version: 1,
     tenantId: 'North',
@@ -13,9 +13,18 @@ export function howToSend(queueUrl: string, endpoint: string): string {
       paymentMethodId: 'pm_A',
     },
   });
-  return `Queue: ${queueUrl}
+  const input =
+    '{"invoiceId":"11","amountMinor":1250,"currency":"usd","customerId":"cus_A","paymentMethodId":"pm_A"}';
+  return `API:   ${apiUrl}
+Queue: ${queueUrl}
 
-Send a job from another terminal, twice if you like: it is charged once.
+Through the API: accept, ask, cancel.
+
+  curl -i -X PUT ${apiUrl}/tenants/North/charges/O11 -H 'content-type: application/json' -d '${input}'
+  curl -s ${apiUrl}/tenants/North/operations/O11
+  curl -s -X POST ${apiUrl}/tenants/North/operations/O11/cancel
+
+Straight to the queue, from another terminal and twice if you like: it is charged once.
 
   # AWS CLI
   AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local aws sqs send-message --region us-east-1 \\

@@ -3,7 +3,9 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { DynamoDBDocumentClient, GetCommand } from '@aws-sdk/lib-dynamodb';
 import { table } from '../lambdas/adapters/table';
+import { allRoutes, routeKeyOf } from '../lambdas/http/routes';
 import { type LimitOverrides, type Limits, limitsFrom } from '../lambdas/operation/limits';
+import { type ApiServer, startApiServer } from './api-server';
 import { type Clock, createClock } from './clock';
 import { type DeadLettered, startEmulators } from './emulators';
 import { createEventSource, type EventSource, type EventSourceEvent } from './event-source';
@@ -19,6 +21,7 @@ import {
   queueName,
   tableName,
 } from './resources';
+import { runEvery } from './schedule';
 import { type StripeStandIn, startStripeStandIn } from './stripe-stand-in';
 import { type WaitOptions, waitFor } from './wait-for';
 import { createWorkerPool, type WorkerExit, type WorkerLine, type WorkerPool } from './worker-pool';
@@ -36,6 +39,10 @@ export interface LocalStackOptions {
   readonly maxConcurrency?: number;
   /** Whether messages are delivered from the start; `eventSource.start()` begins later. @default true */
   readonly startEventSource?: boolean;
+  /** Whether the HTTP API is served. @default false */
+  readonly api?: boolean;
+  /** Real milliseconds between runs of the reconciler; it does not run when absent. */
+  readonly reconcileEveryMs?: number;
   /** More variables for the handler, over our own. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -55,6 +62,8 @@ export interface LocalStack extends Queues {
     readonly dynamodb: string;
     readonly sqs: string;
     readonly stripe: string | undefined;
+    /** Of the HTTP API; undefined when it is not served. */
+    readonly api: string | undefined;
   };
   /** What a handler gets. */
   readonly environment: Readonly<Record<string, string>>;
@@ -192,6 +201,18 @@ async function start(
     return pool;
   };
   const workers = handler(options.handler ?? join('lambdas', 'work.ts'));
+  const api = options.api === true ? await serveApi(handler, limits) : undefined;
+  if (api) closers.push(() => api.stop());
+  if (options.reconcileEveryMs !== undefined) {
+    const reconciler = handler(join('lambdas', 'reconcile.ts'));
+    const end = runEvery(options.reconcileEveryMs, () => reconciler.invoke({}, 10_000));
+    // A run under way ends with its process.
+    closers.push(async () => {
+      const ended = end();
+      await reconciler.stop();
+      await ended;
+    });
+  }
   const eventSource = createEventSource({
     ...queues,
     sqs,
@@ -225,7 +246,7 @@ async function start(
     ...queues,
     tableName,
     limits,
-    endpoints: { dynamodb: dynamodbProxy.url, sqs: sqsProxy.url, stripe: stripeUrl },
+    endpoints: { dynamodb: dynamodbProxy.url, sqs: sqsProxy.url, stripe: stripeUrl, api: api?.url },
     environment,
     clock,
     dynamodbProxy,
@@ -246,6 +267,18 @@ async function start(
       return stopping;
     },
   };
+}
+
+/** The API's functions share one process at a time or two; more would only wait for the same two cores. */
+async function serveApi(handler: LocalStack['handler'], limits: Limits): Promise<ApiServer> {
+  const pool = handler(join('local', 'api-handlers.ts'));
+  pool.warm(1).catch(() => {});
+  return startApiServer(
+    pool,
+    allRoutes.map(routeKeyOf),
+    2,
+    Math.max(5_000, limits.workerTimeoutSeconds * 1000),
+  );
 }
 
 /** Last started, first stopped. All are, whatever one of them throws. */

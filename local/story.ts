@@ -1,3 +1,5 @@
+import { ApiError } from '../client/api-error';
+import { OperationsClient } from '../client/operations-client';
 import type { LocalStack, StackEvent } from './stack';
 import type { LedgerEntry } from './stripe-books';
 import type { StripeStandIn } from './stripe-stand-in';
@@ -21,6 +23,13 @@ export interface Story {
   readonly ledger: readonly LedgerEntry[];
 }
 
+/** What a scene of the story plays with. */
+interface Scene {
+  readonly stack: LocalStack;
+  readonly stripe: StripeStandIn;
+  readonly client: OperationsClient;
+}
+
 const tenantId = 'North';
 const jobO7 = {
   version: 1,
@@ -42,9 +51,19 @@ export async function tellStory(
   tell: (step: Step) => void,
 ): Promise<Story> {
   const steps: Step[] = [];
-  const scenes = [acceptAndCrash, redeliver, refuseChanged, keepUnsaved];
+  const client = new OperationsClient({ apiUrl: stack.endpoints.api ?? '' });
+  const scenes = [
+    acceptAndCrash,
+    redeliver,
+    refuseChanged,
+    keepUnsaved,
+    askStatus,
+    refuseCancel,
+    cancelInTime,
+    refund,
+  ];
   for (const scene of scenes) {
-    for await (const step of scene(stack, stripe)) {
+    for await (const step of scene({ stack, stripe, client })) {
       steps.push(step);
       tell(step);
     }
@@ -59,7 +78,7 @@ export async function tellStory(
   };
 }
 
-async function* acceptAndCrash(stack: LocalStack, stripe: StripeStandIn): AsyncGenerator<Step> {
+async function* acceptAndCrash({ stack, stripe, client }: Scene): AsyncGenerator<Step> {
   const killed = Promise.withResolvers<boolean>();
   stripe.fault(
     {
@@ -71,12 +90,12 @@ async function* acceptAndCrash(stack: LocalStack, stripe: StripeStandIn): AsyncG
     { method: 'POST', operationId: `${tenantId}/O7` },
   );
   const ended = endOfDelivery(stack, 'O7');
-  const messageId = await stack.send(jobO7);
+  const { isNew } = await client.charge(tenantId, 'O7', jobO7.input);
   yield {
     name: 'accept',
-    ok: true,
-    said: 'O7 (tenant North, invoice 7, 5000 cents) is on the queue.',
-    figures: { messageId },
+    ok: isNew,
+    said: 'O7 (tenant North, invoice 7, 5000 cents) was accepted by the API: its record is durable, its message on the queue.',
+    figures: { isNew },
   };
   const isKilled =
     (await within(killed.promise, 15_000, false)) && (await within(ended, 15_000, undefined)) === 'failed';
@@ -89,7 +108,7 @@ async function* acceptAndCrash(stack: LocalStack, stripe: StripeStandIn): AsyncG
   };
 }
 
-async function* redeliver(stack: LocalStack, stripe: StripeStandIn): AsyncGenerator<Step> {
+async function* redeliver({ stack, stripe }: Scene): AsyncGenerator<Step> {
   const first = chargesOf(stripe, 'O7')[0];
   // The save is held back for a moment: an acknowledgement that does not wait for it comes too early.
   const saved = Promise.withResolvers<void>();
@@ -137,7 +156,7 @@ async function* redeliver(stack: LocalStack, stripe: StripeStandIn): AsyncGenera
   };
 }
 
-async function* refuseChanged(stack: LocalStack, stripe: StripeStandIn): AsyncGenerator<Step> {
+async function* refuseChanged({ stack, stripe }: Scene): AsyncGenerator<Step> {
   const before = await stack.operation(tenantId, 'O7');
   const calls = callsOf(stripe, 'O7');
   await stack.send(changedO7);
@@ -156,7 +175,7 @@ async function* refuseChanged(stack: LocalStack, stripe: StripeStandIn): AsyncGe
   };
 }
 
-async function* keepUnsaved(stack: LocalStack, stripe: StripeStandIn): AsyncGenerator<Step> {
+async function* keepUnsaved({ stack, stripe }: Scene): AsyncGenerator<Step> {
   const restore = stack.dynamodbProxy.intercept(
     { action: 'UpdateItem', where: isSaveOf('O8') },
     { kind: 'answer', statusCode: 500, error: 'InternalServerError' },
@@ -175,6 +194,57 @@ async function* keepUnsaved(stack: LocalStack, stripe: StripeStandIn): AsyncGene
     ok: isKept && record?.state === 'succeeded' && charges === 1,
     said: 'O8 was charged while the table was down: its message stayed on the queue, came back, and found the same charge.',
     figures: { messageKept: isKept, recordState: record?.state, charges },
+  };
+}
+
+async function* askStatus({ client }: Scene): AsyncGenerator<Step> {
+  const status = await client.get(tenantId, 'O7');
+  yield {
+    name: 'status',
+    ok: status?.state === 'succeeded' && status.done && status.result?.amountMinor === 5000,
+    said: `A status request shows the result: O7 is ${status?.state}, ${status?.result?.amountMinor} ${status?.result?.currency}.`,
+    figures: { ...status },
+  };
+}
+
+async function* refuseCancel({ client }: Scene): AsyncGenerator<Step> {
+  const refusal = await client.cancel(tenantId, 'O7').catch((error: unknown) => error);
+  const isRefused = refusal instanceof ApiError && refusal.status === 409;
+  yield {
+    name: 'cancel refused',
+    ok: isRefused && (await client.get(tenantId, 'O7'))?.state === 'succeeded',
+    said: `Cancel of O7 is refused, with the reason: ${isRefused ? refusal.message : ''}`,
+    figures: { refusal: String(refusal) },
+  };
+}
+
+async function* cancelInTime({ stack, stripe, client }: Scene): AsyncGenerator<Step> {
+  // Nobody takes O10 from the queue before the cancel.
+  await stack.eventSource.stop();
+  await client.charge(tenantId, 'O10', { ...jobO7.input, invoiceId: '10' });
+  const cancelled = await client.cancel(tenantId, 'O10');
+  const acknowledged = acknowledgementOf(stack, 'O10');
+  stack.eventSource.start();
+  const isAcknowledged = await acknowledged;
+  const calls = callsOf(stripe, 'O10');
+  yield {
+    name: 'cancel',
+    ok: cancelled.state === 'cancelled' && !cancelled.effectPossible && isAcknowledged && calls === 0,
+    said: 'O10 was cancelled before a worker took it; its message was then taken off the queue without a call.',
+    figures: { state: cancelled.state, acknowledged: isAcknowledged, providerCalls: calls },
+  };
+}
+
+async function* refund({ stripe, client }: Scene): AsyncGenerator<Step> {
+  const refundOfO7 = { chargeOperationId: 'O7', amountMinor: 5000, reason: 'requested_by_customer' } as const;
+  await client.refund(tenantId, 'R7', refundOfO7);
+  const status = await client.waitUntilDone(tenantId, 'R7', { timeoutMs: 15_000, intervalMs: 50 });
+  const refunds = stripe.ledger().filter(({ kind }) => kind === 'refund');
+  yield {
+    name: 'refund',
+    ok: status.state === 'succeeded' && refunds.length === 1 && refunds[0]?.amountMinor === 5000,
+    said: 'The refund of O7 is an operation of its own, R7: it succeeded, and the ledger shows it once.',
+    figures: { state: status.state, refunds: refunds.length },
   };
 }
 

@@ -75,6 +75,8 @@ function endpoint(books: Books, searchLagMs: number, method: string, path: strin
       return of('read', (params) => search(path, books.intentsAsOf(books.now() - searchLagMs), params));
     case 'GET payment_intents/:id':
       return show('payment_intent', intent);
+    case 'GET customers/:id':
+      return of('read', () => customer(named));
     case 'GET charges/:id':
       return show('charge', charge);
     case 'GET refunds':
@@ -83,6 +85,13 @@ function endpoint(books: Books, searchLagMs: number, method: string, path: strin
       return show('refund', refund);
   }
   return undefined;
+}
+
+/** `cus_of_North` carries the tenant North in its metadata; other customers carry none. */
+function customer(id: string): Answer {
+  if (!id.startsWith('cus_') || id === 'cus_missing') return missing('customer', id);
+  const tenantId = /^cus_of_(.+)$/.exec(id)?.[1];
+  return found({ id, object: 'customer', metadata: tenantId === undefined ? {} : { tenantId } });
 }
 
 type Execute = Endpoint['execute'];

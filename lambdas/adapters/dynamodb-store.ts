@@ -1,139 +1,182 @@
-import { ConditionalCheckFailedException, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { BatchGetCommand, DynamoDBDocumentClient, GetCommand, UpdateCommand } from '@aws-sdk/lib-dynamodb';
-import { unmarshall } from '@aws-sdk/util-dynamodb';
 import type { Limits } from '../operation/limits';
-import type { Operation, OperationId } from '../operation/operation';
+import type { Operation, OperationId, RefundPart } from '../operation/operation';
 import {
   type ClaimRequest,
   type ClaimWrite,
+  type DeferRequest,
+  type DueOperations,
   keyOf,
   type OperationStore,
   type ParkRequest,
   type Seen,
   type SettleRequest,
-  type SettleWrite,
+  type UnattemptedRequest,
+  type UnclaimedRequest,
+  type Written,
 } from '../operation/ports';
-import { operationFromItem, readOperation } from './operation-item';
+import type { Tenant } from '../operation/tenant';
+import { claimUpdate } from './claim-update';
+import { operationFromItem, operationPartition, readOperation } from './operation-item';
 import {
-  type ConditionalUpdate,
-  claimUpdate,
+  acceptUpdate,
+  cancelRequestUpdate,
+  cancelUpdate,
+  deferUpdate,
+  failUpdate,
   parkUpdate,
+  postponeUpdate,
   retentionUpdate,
-  settleUpdate,
 } from './operation-updates';
+import { refundReleaseUpdate, refundReservationUpdate } from './refund-updates';
+import { settleUpdate } from './settle-update';
 import { table } from './table';
+import type { ConditionalUpdate, TableClient } from './table-client';
+import { readTenant, tenantPartition } from './tenant-item';
 
-/** The operations table in DynamoDB. Refused conditions are answers; what throws is the table being out of reach. */
-export class DynamoDbStore implements OperationStore {
-  readonly #documents: DynamoDBDocumentClient;
-
+/** The operations in DynamoDB. Refused conditions are answers; what throws is the table being out of reach. */
+export class DynamoDbStore implements OperationStore, DueOperations {
   constructor(
-    client: DynamoDBClient,
-    private readonly tableName: string,
+    private readonly client: TableClient,
     private readonly limits: Limits,
-  ) {
-    this.#documents = DynamoDBDocumentClient.from(client, {
-      marshallOptions: { removeUndefinedValues: true },
-    });
-  }
+  ) {}
 
-  async look(ids: readonly OperationId[]): Promise<Seen> {
+  async look(ids: readonly OperationId[], tenantIds: readonly string[] = []): Promise<Seen> {
+    const items = await this.client.read([...ids.map(operationPartition), ...tenantIds.map(tenantPartition)]);
     const operations = new Map<string, Operation>();
     const unreadable = new Set<string>();
-    let keys: Record<string, unknown>[] = [...new Set(ids.map(partitionOf))].map((pk) => ({
-      [table.partitionKey]: pk,
-    }));
-    for (let round = 0; keys.length > 0; round++) {
-      if (round === 3) throw new Error(`${keys.length} records could not be read: the table is throttled`);
-      const { Responses, UnprocessedKeys } = await this.#documents.send(
-        new BatchGetCommand({ RequestItems: { [this.tableName]: { Keys: keys, ConsistentRead: true } } }),
-      );
-      for (const item of Responses?.[this.tableName] ?? []) {
+    const tenants = new Map<string, Tenant>();
+    const unreadableTenants = new Set<string>();
+    for (const item of items) {
+      const [kind = '', ...key] = String(item[table.partitionKey]).split('#');
+      if (kind === 'tenant') {
+        const tenant = readTenant(item);
+        if (tenant) tenants.set(tenant.tenantId, tenant);
+        else unreadableTenants.add(key.join('#'));
+      } else {
         const operation = readOperation(item);
         if (operation) operations.set(keyOf(operation), operation);
-        else unreadable.add(String(item[table.partitionKey]).slice('op#'.length));
+        else unreadable.add(key.join('#'));
       }
-      keys = UnprocessedKeys?.[this.tableName]?.Keys ?? [];
     }
-    return { operations, unreadable };
+    return { operations, unreadable, tenants, unreadableTenants };
   }
 
   async claim(request: ClaimRequest): Promise<ClaimWrite> {
-    const { applied, operation } = await this.#update(request.message, claimUpdate(request));
+    const { kind, operation } = await this.#write(
+      request.id,
+      claimUpdate(request, this.limits),
+      ({ state, claimId }) => state === 'running' && claimId === request.claimId,
+    );
     if (!operation)
-      throw new Error(`the claim of operation ${request.message.operationId} was refused without a record`);
-    if (applied) return { kind: 'claimed', operation };
-    const isOurs = operation.state === 'running' && operation.claimId === request.claimId;
-    return { kind: isOurs ? 'claimed' : 'refused', operation };
+      throw new Error(`the claim of operation ${request.id.operationId} was refused without a record`);
+    return { kind: kind === 'written' ? 'claimed' : 'refused', operation };
   }
 
-  async settle(request: SettleRequest): Promise<SettleWrite> {
-    const { applied, operation } = await this.#update(request.operation, settleUpdate(request, this.limits));
-    const isOurs =
-      operation?.claimId === request.claimId &&
-      operation.state === request.settlement.state &&
-      operation.updatedAtMs === request.nowMs;
-    return operation && (applied || isOurs)
-      ? { kind: 'settled', operation }
-      : { kind: 'superseded', operation };
+  settle(request: SettleRequest): Promise<Written> {
+    const { operation, claimId, settlement } = request;
+    return this.#write(
+      operation,
+      settleUpdate(request, this.limits),
+      (now) => now.claimId === claimId && now.state === settlement.state && now.updatedAtMs === request.nowMs,
+    );
   }
 
-  async park(request: ParkRequest): Promise<SettleWrite> {
-    const { applied, operation } = await this.#update(request.seen, parkUpdate(request, this.limits));
-    const isOurs =
-      operation?.parkedReason === request.parkedReason && operation.updatedAtMs === request.nowMs;
-    return operation && (applied || isOurs)
-      ? { kind: 'settled', operation }
-      : { kind: 'superseded', operation };
+  park(request: ParkRequest): Promise<Written> {
+    const { seen, parkedReason } = request;
+    return this.#write(
+      seen,
+      parkUpdate(request, this.limits),
+      (now) => now.parkedReason === parkedReason && now.updatedAtMs === request.nowMs,
+    );
+  }
+
+  accept(request: UnattemptedRequest & { readonly dueAtMs: number }): Promise<Written> {
+    const { bound, nowMs } = request;
+    return this.#write(
+      request.id,
+      acceptUpdate(request, this.limits),
+      ({ state, acceptedBy, createdAtMs, inputDigest }) =>
+        state === 'queued' &&
+        acceptedBy === 'api' &&
+        createdAtMs === nowMs &&
+        inputDigest === bound.inputDigest,
+    );
+  }
+
+  defer(request: DeferRequest): Promise<Written> {
+    return this.#write(request.id, deferUpdate(request, this.limits));
+  }
+
+  fail(request: Parameters<OperationStore['fail']>[0]): Promise<Written> {
+    return this.#write(
+      request.id,
+      failUpdate(request, this.limits),
+      ({ state, updatedAtMs }) => state === 'failed' && updatedAtMs === request.nowMs,
+    );
+  }
+
+  cancel(request: UnclaimedRequest): Promise<Written> {
+    return this.#write(
+      request.seen,
+      cancelUpdate(request, this.limits),
+      ({ state, updatedAtMs }) => state === 'cancelled' && updatedAtMs === request.nowMs,
+    );
+  }
+
+  requestCancel(request: UnclaimedRequest): Promise<Written> {
+    return this.#write(request.seen, cancelRequestUpdate(request));
+  }
+
+  reserveRefund(charge: Operation, refundId: string, part: RefundPart): Promise<Written> {
+    return this.#write(
+      charge,
+      refundReservationUpdate(charge, refundId, part),
+      ({ refunds }) =>
+        refunds?.[refundId]?.reservedAtMs === part.reservedAtMs &&
+        refunds[refundId]?.amountMinor === part.amountMinor,
+    );
+  }
+
+  async releaseRefund(
+    ...[charge, refundId, part]: Parameters<OperationStore['releaseRefund']>
+  ): Promise<void> {
+    await this.#write(charge, refundReleaseUpdate(refundId, part));
   }
 
   async extendRetention(id: OperationId, nowMs: number): Promise<void> {
-    await this.#update(id, retentionUpdate(this.limits, nowMs));
+    await this.#write(id, retentionUpdate(this.limits, nowMs));
   }
 
-  /**
-   * One conditional update. Where the condition does not hold, the item as it is comes back and says why: also
-   * that the write is our own, repeated by the SDK after its first answer was lost.
-   */
-  async #update(
-    id: OperationId,
-    update: ConditionalUpdate,
-  ): Promise<{ applied: boolean; operation: Operation | undefined }> {
-    const Key = { [table.partitionKey]: partitionOf(id) };
-    try {
-      const { Attributes } = await this.#documents.send(
-        new UpdateCommand({ TableName: this.tableName, Key, ...expressionsOf(update) }),
-      );
-      return { applied: true, operation: operationFromItem(Attributes) };
-    } catch (error) {
-      if (!(error instanceof ConditionalCheckFailedException)) throw error;
-      if (error.Item) return { applied: false, operation: operationFromItem(unmarshall(error.Item)) };
-      const { Item } = await this.#documents.send(
-        new GetCommand({ TableName: this.tableName, Key, ConsistentRead: true }),
-      );
-      return { applied: false, operation: Item && operationFromItem(Item) };
+  async *pages(nowMs: number): AsyncIterable<readonly Operation[]> {
+    for (let shard = 0; shard < this.limits.openShards; shard++) {
+      for await (const partitionKeys of this.client.due(shard, nowMs)) {
+        const items = await this.client.read(partitionKeys);
+        // The index may lag behind: the record says whether it still is due. What a newer build wrote waits for that.
+        const isDue = (operation: Operation | undefined) =>
+          operation?.dueAtMs !== undefined && operation.dueAtMs <= nowMs;
+        yield items
+          .map(readOperation)
+          .filter((operation) => operation !== undefined)
+          .filter(isDue);
+      }
     }
   }
-}
 
-const partitionOf = (id: OperationId): string => `op#${keyOf(id)}`;
+  async postpone(operation: Operation, dueAtMs: number): Promise<boolean> {
+    const update = postponeUpdate(operation, dueAtMs);
+    return (await this.#write(operation, update, (now) => now.dueAtMs === dueAtMs)).kind === 'written';
+  }
 
-const stateValues = { running: 'running', queued: 'queued', settling: 'settling', parked: 'parked' };
-
-/** DynamoDB refuses names and values that no expression uses, so only those of the texts are sent. */
-function expressionsOf({ condition, assign, set = [], remove = [], values = {} }: ConditionalUpdate) {
-  const assigned = Object.entries(assign).filter(([, value]) => value !== undefined);
-  const actions = [...assigned.map(([attribute]) => `#${attribute} = :${attribute}`), ...set];
-  const removal = remove.length > 0 ? ` REMOVE ${remove.map((attribute) => `#${attribute}`).join(', ')}` : '';
-  const expression = `SET ${actions.join(', ')}${removal}`;
-  const known: Record<string, unknown> = { ...stateValues, ...values, ...Object.fromEntries(assigned) };
-  const used = (mark: string) => new Set(`${expression} ${condition}`.match(new RegExp(`${mark}\\w+`, 'g')));
-  return {
-    ConditionExpression: condition,
-    UpdateExpression: expression,
-    ExpressionAttributeNames: Object.fromEntries([...used('#')].map((name) => [name, name.slice(1)])),
-    ExpressionAttributeValues: Object.fromEntries([...used(':')].map((name) => [name, known[name.slice(1)]])),
-    ReturnValues: 'ALL_NEW',
-    ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
-  } as const;
+  /** @param isOurs whether a record that refused the write shows that the write was applied before */
+  async #write(
+    id: OperationId,
+    update: ConditionalUpdate,
+    isOurs: (operation: Operation) => boolean = () => false,
+  ): Promise<Written> {
+    const { applied, item } = await this.client.update(operationPartition(id), update);
+    const operation = item && operationFromItem(item);
+    return operation && (applied || isOurs(operation))
+      ? { kind: 'written', operation }
+      : { kind: 'superseded', operation };
+  }
 }

@@ -1,47 +1,73 @@
 import * as z from 'zod/mini';
-import type { Operation } from '../operation/operation';
+import type { Operation, OperationId } from '../operation/operation';
+import { keyOf } from '../operation/ports';
 import { parkedReasons, states } from '../operation/state';
 import { table } from './table';
 
-const maybe = <T extends z.core.SomeType>(schema: T) => z.optional(schema);
 const ms = z.number();
 
-const item = z.object({
+const record = {
   [table.partitionKey]: z.string().check(z.regex(/^op#[^#]+#[^#]+$/)),
-  type: z.literal('charge'),
   version: z.number(),
-  input: z.object({
-    invoiceId: z.string(),
-    amountMinor: z.number(),
-    currency: z.string(),
-    customerId: z.string(),
-    paymentMethodId: z.string(),
-  }),
   inputDigest: z.string(),
   state: z.enum(states),
-  claimId: maybe(z.string()),
-  leaseExpiresAtMs: maybe(ms),
+  claimId: z.optional(z.string()),
+  leaseExpiresAtMs: z.optional(ms),
   attemptCount: z.number(),
   attemptLimit: z.number(),
   redriveCount: z.number(),
-  effectPossibleSinceMs: maybe(ms),
-  effectPossibleClaimId: maybe(z.string()),
+  effectPossibleSinceMs: z.optional(ms),
+  effectPossibleClaimId: z.optional(z.string()),
   providerKey: z.string(),
   providerParamsVersion: z.number(),
-  providerRef: maybe(z.string()),
-  result: maybe(
-    z.object({ amountMinor: maybe(z.number()), currency: maybe(z.string()), chargeId: maybe(z.string()) }),
+  providerRef: z.optional(z.string()),
+  result: z.optional(
+    z.object({
+      amountMinor: z.optional(z.number()),
+      currency: z.optional(z.string()),
+      chargeId: z.optional(z.string()),
+    }),
   ),
-  error: maybe(z.object({ code: z.string(), message: z.string(), declineCode: maybe(z.string()) })),
-  parkedReason: maybe(z.enum(parkedReasons)),
-  parkedAtMs: maybe(ms),
+  error: z.optional(z.object({ code: z.string(), message: z.string(), declineCode: z.optional(z.string()) })),
+  parkedReason: z.optional(z.enum(parkedReasons)),
+  parkedAtMs: z.optional(ms),
+  cancelRequestedAtMs: z.optional(ms),
+  deadlineAtMs: ms,
+  refunds: z.optional(z.record(z.string(), z.object({ amountMinor: z.number(), reservedAtMs: ms }))),
+  refundedMinor: z.optional(z.number()),
   acceptedBy: z.enum(['api', 'queue']),
   createdAtMs: ms,
   updatedAtMs: ms,
-  openShard: maybe(z.number()),
-  dueAtMs: maybe(ms),
-  expiresAtSeconds: maybe(z.number()),
-});
+  openShard: z.optional(z.number()),
+  dueAtMs: z.optional(ms),
+  expiresAtSeconds: z.optional(z.number()),
+};
+
+const item = z.discriminatedUnion('type', [
+  z.object({
+    ...record,
+    type: z.literal('charge'),
+    input: z.object({
+      invoiceId: z.string(),
+      amountMinor: z.number(),
+      currency: z.string(),
+      customerId: z.string(),
+      paymentMethodId: z.string(),
+    }),
+  }),
+  z.object({
+    ...record,
+    type: z.literal('refund'),
+    input: z.object({
+      chargeOperationId: z.string(),
+      amountMinor: z.number(),
+      reason: z.optional(z.enum(['duplicate', 'fraudulent', 'requested_by_customer'])),
+    }),
+    chargeRef: z.optional(z.string()),
+  }),
+]);
+
+export const operationPartition = (id: OperationId): string => `op#${keyOf(id)}`;
 
 /** The operation that a table item holds; undefined when this build cannot read it, as a newer one wrote it. */
 export function readOperation(stored: unknown): Operation | undefined {

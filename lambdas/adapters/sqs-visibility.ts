@@ -1,7 +1,8 @@
 import { ChangeMessageVisibilityCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { inTime } from './deadline';
 
-/** SQS's longest visibility timeout. https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html */
-const maxSeconds = 43_200;
+/** SQS's longest visibility timeout, which counts from the receive, less a minute. https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-visibility-timeout.html */
+const maxSeconds = 43_200 - 60;
 
 /** Decides when a message that is reported as failed comes back. */
 export class MessageVisibility {
@@ -19,6 +20,7 @@ export class MessageVisibility {
         ReceiptHandle: receiptHandle,
         VisibilityTimeout,
       }),
+      inTime(),
     );
   }
 }

@@ -1,4 +1,5 @@
 import { GetSecretValueCommand, type SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
+import { inTime } from './deadline';
 
 /** Where the Stripe API key comes from. Undefined while nobody has set it: then work waits, and nothing is parked. */
 export interface ApiKey {
@@ -27,7 +28,7 @@ export function secretKey(
   let reading: Promise<string | undefined> | undefined;
   const read = async (): Promise<string | undefined> => {
     try {
-      const { SecretString } = await client.send(new GetSecretValueCommand({ SecretId: secretId }));
+      const { SecretString } = await client.send(new GetSecretValueCommand({ SecretId: secretId }), inTime());
       cached = apiKeyIn(SecretString ?? '');
     } catch (error) {
       // Work waits for the key, and a key that was read before stays good.

@@ -1,11 +1,17 @@
 import Stripe from 'stripe';
 import * as z from 'zod/mini';
-import type { ChargeResult, OperationError, Outcome } from '../operation/outcome';
+import type { EffectResult, OperationError, Outcome } from '../operation/outcome';
 
-/** From what a Stripe call gave, an object or a thrown error, to an outcome. Never throws. */
-export function outcomeOf(answer: { readonly intent: unknown } | { readonly error: unknown }): Outcome {
-  return 'error' in answer ? outcomeOfError(answer.error) : outcomeOfIntent(answer.intent);
-}
+/** What a Stripe call gave: an object, or a thrown error. */
+export type Answer = { readonly object: unknown } | { readonly error: unknown };
+
+/** From the answer to a charge to an outcome. Never throws. */
+export const chargeOutcomeOf = (answer: Answer): Outcome =>
+  'error' in answer ? outcomeOfError(answer.error) : outcomeOfIntent(answer.object);
+
+/** From the answer to a refund to an outcome. Never throws. */
+export const refundOutcomeOf = (answer: Answer): Outcome =>
+  'error' in answer ? outcomeOfError(answer.error) : outcomeOfRefund(answer.object);
 
 /**
  * Only `succeeded` is success. A body without the fields of a PaymentIntent, and a status that did not exist when
@@ -32,12 +38,36 @@ function outcomeOfIntent(value: unknown): Outcome {
   }
 }
 
+/** https://docs.stripe.com/api/refunds/object */
+function outcomeOfRefund(value: unknown): Outcome {
+  const parsed = refundSchema.safeParse(value);
+  if (!parsed.success) return unknown('unreadable_answer');
+  const { id: providerRef, status, amount, currency, charge, failure_reason } = parsed.data;
+  switch (status) {
+    case 'succeeded':
+      return { kind: 'succeeded', providerRef, result: resultOf(amount, currency, charge) };
+    case 'pending':
+    case 'requires_action':
+      return { kind: 'accepted', providerRef };
+    case 'failed':
+    case 'canceled': {
+      const message = `The refund is ${status} at Stripe${failure_reason ? `: ${failure_reason}` : ''}.`;
+      return { kind: 'declined', providerRef, error: { code: `refund_${status}`, message } };
+    }
+    default:
+      return { ...unknown(`refund_${status}`), providerRef };
+  }
+}
+
 /** Classified by status, code and type together: the SDK's class alone says too little. https://docs.stripe.com/error-handling */
 function outcomeOfError(error: unknown): Outcome {
   if (!(error instanceof Stripe.errors.StripeError)) return unknown('unreadable_answer');
   const { statusCode, rawType } = error;
   if (statusCode === undefined) return outcomeOfConnection(error);
   const failure = failureOf(error);
+  // A gateway's word: it says that something is wrong, not that Stripe refused the request.
+  if (failure.code === unreadableError && [400, 402, 404].includes(statusCode))
+    return unknown(`status_${statusCode}`);
   switch (statusCode) {
     case 402: {
       const providerRef = intentIn(error.payment_intent)?.id;
@@ -71,6 +101,9 @@ function outcomeOfConnection(error: Stripe.errors.StripeError): Outcome {
   if (failure && isBeforeConnection(failure)) return { kind: 'notSent', reason: 'connection_refused' };
   return unknown(failure?.code === 'ETIMEDOUT' ? 'timeout' : 'connection_lost');
 }
+
+/** The code that our HTTP client gives to an error without a body in Stripe's form. */
+export const unreadableError = 'unreadable_error';
 
 const unknown = (reason: string) => ({ kind: 'unknown', reason, keySpent: false }) as const;
 
@@ -124,33 +157,30 @@ function failureOf({
 interface Intent {
   readonly id: string;
   readonly status: string;
-  readonly result: ChargeResult;
+  readonly result: EffectResult;
 }
 
 const wholeNumber = z.catch(z.optional(z.int()), undefined);
 const text = z.catch(z.optional(z.string()), undefined);
-const intentSchema = z.object({
+const object = {
   id: z.string().check(z.minLength(1)),
   status: z.string(),
   amount: wholeNumber,
-  amount_received: wholeNumber,
   currency: text,
-  latest_charge: text,
-});
+};
+const intentSchema = z.object({ ...object, amount_received: wholeNumber, latest_charge: text });
+const refundSchema = z.object({ ...object, charge: text, failure_reason: text });
 
 /** The fields of a PaymentIntent that we keep, if `value` is one. */
 export function intentIn(value: unknown): Intent | undefined {
   const parsed = intentSchema.safeParse(value);
   if (!parsed.success) return undefined;
   const { id, status, amount, amount_received, currency, latest_charge } = parsed.data;
-  const amountMinor = amount_received ?? amount;
-  return {
-    id,
-    status,
-    result: {
-      ...(amountMinor === undefined ? {} : { amountMinor }),
-      ...(currency === undefined ? {} : { currency }),
-      ...(latest_charge === undefined ? {} : { chargeId: latest_charge }),
-    },
-  };
+  return { id, status, result: resultOf(amount_received ?? amount, currency, latest_charge) };
 }
+
+const resultOf = (amountMinor?: number, currency?: string, chargeId?: string): EffectResult => ({
+  ...(amountMinor === undefined ? {} : { amountMinor }),
+  ...(currency === undefined ? {} : { currency }),
+  ...(chargeId === undefined ? {} : { chargeId }),
+});

@@ -1,38 +1,40 @@
+import { boundOf, boundTo } from './bound';
 import {
-  backOffSeconds,
+  type AttemptPorts,
+  type Cycle,
+  carryOut,
+  deferral,
+  dispositionOf,
+  dueAtMs,
+  isDurable,
+  keep,
+  leave,
+  reconsider,
+  release,
+} from './carry-out';
+import {
   type Decision,
   type Delivery,
   type Disposition,
+  deadlineMs,
   decide,
   maxRedrives,
   windowOpensAtMs,
 } from './delivery';
 import { type Limits, providerTimeoutMs, settleReserveMs } from './limits';
-import type { Message } from './message';
-import type { Operation } from './operation';
+import type { Bound, Operation } from './operation';
 import type { Outcome } from './outcome';
-import type { Clock, OperationStore, Provider } from './ports';
-import { type Settlement, type State, settlementOf } from './state';
+import type { SlotRequest } from './ports';
+import { refundHindrance, reserve } from './refund';
+import { isTerminal, type Settlement, settlementOf } from './state';
+import { hasBounds, secondsToNextDay, slotAdvice, type Tenant } from './tenant';
 
-export interface AttemptPorts {
-  readonly store: OperationStore;
-  readonly provider: Provider;
-  readonly clock: Clock;
-  /** A fencing token that was never used before; short, because every record stores one. */
-  readonly newClaimId: () => string;
-  /** 0 to below 1. */
-  readonly random: () => number;
-  readonly limits: Limits;
-  /** Keeps two stacks on one provider account apart. At most 100 characters. */
-  readonly providerKeyPrefix: string;
-  readonly telemetry: AttemptTelemetry;
-}
-
-/** Told of every write that took effect: one log line and one metric each. */
-export interface AttemptTelemetry {
-  changed(operation: Operation, from: State | 'new', outcome?: Outcome): void;
-  /** The provider proved an effect of an operation whose record ended otherwise. Wakes a person. */
-  contradicted(operation: Operation, providerRef: string): void;
+/** What the look found for one delivery. */
+export interface Found {
+  readonly operation: Operation | undefined;
+  readonly tenant: Tenant | undefined;
+  /** Of a refund: the operation that it refunds. */
+  readonly charge: Operation | undefined;
 }
 
 /** The right to make one attempt. Only `claim` can make one: the class is not exported, and its type is nominal. */
@@ -44,138 +46,210 @@ class Claim {
     readonly delivery: Delivery,
     /** The worker's last possible moment. */
     readonly deadlineMs: number,
+    readonly hasSlot: boolean,
   ) {}
 }
 
-export type { Claim };
+export type { AttemptPorts, Claim };
 
 /**
  * Takes the operation of a delivery to run it, or says what becomes of the message instead.
- * @param deadlineMs when the worker's time ends; the lease outlives it by the margin
+ * @param workerDeadlineMs when the worker's time ends; the lease outlives it by the margin
  */
 export async function claim(
   ports: AttemptPorts,
   delivery: Delivery,
-  seen: Operation | undefined,
-  deadlineMs: number,
+  found: Found,
+  workerDeadlineMs: number,
 ): Promise<{ readonly claim: Claim } | { readonly disposition: Disposition }> {
   const { limits, store } = ports;
   const nowMs = ports.clock();
-  const decision = decide(delivery, seen, limits, nowMs);
-  if (decision.kind !== 'claim') return { disposition: await carryOut(ports, delivery, seen, decision) };
+  const cycle: Cycle = { ports, delivery, bound: bind(ports, delivery, found, nowMs) };
+  const decision = decideWith(cycle, found, nowMs);
+  if (decision.kind !== 'claim') return { disposition: await carryOut(cycle, found.operation, decision) };
+  const hindered = await reservation(cycle, found, nowMs);
+  if (hindered) return { disposition: await carryOut(cycle, found.operation, hindered) };
+
+  const id = delivery.message;
   const claimId = ports.newClaimId();
+  const leaseExpiresAtMs = leaseEndMs(limits, nowMs, workerDeadlineMs);
+  const hasSlot = hasBounds(limits);
+  const noPlace = await takePlace(cycle, found, { id, seen: found.tenant, claimId, leaseExpiresAtMs, nowMs });
+  if (noPlace) return { disposition: await carryOut(cycle, found.operation, noPlace) };
   const write = await store.claim({
-    message: delivery.message,
-    inputDigest: delivery.inputDigest,
+    id,
+    bound: cycle.bound,
     claimId,
     nowMs,
-    leaseExpiresAtMs: leaseEndMs(limits, nowMs, deadlineMs),
+    leaseExpiresAtMs,
     windowOpensAtMs: windowOpensAtMs(limits, nowMs),
-    first: {
-      providerKey: firstProviderKey(ports.providerKeyPrefix, delivery.message),
-      providerParamsVersion: ports.provider.paramsVersion,
-      attemptLimit: limits.maxAttempts,
-      acceptedBy: 'queue',
-    },
+    // In a crash loop its message reaches the dead-letter queue while the record still says running.
+    ...(isDurable(delivery) ? { dueAtMs: leaseExpiresAtMs + graceMs } : {}),
     ...(decision.isRedrive
       ? { redrive: { sentAtMs: delivery.sentAtMs, maxAttempts: limits.maxAttempts, maxRedrives } }
       : {}),
   });
-  if (write.kind === 'refused') return { disposition: await reconsider(ports, delivery, write.operation) };
-  ports.telemetry.changed(write.operation, seen?.state ?? 'new');
-  return { claim: new Claim(write.operation, claimId, delivery, deadlineMs) };
+  if (write.kind === 'refused') {
+    if (hasSlot) await release(ports, write.operation, claimId, isTerminal(write.operation.state));
+    return { disposition: await reconsider(cycle, write.operation) };
+  }
+  ports.telemetry.changed(write.operation, found.operation?.state ?? 'new');
+  return { claim: new Claim(write.operation, claimId, delivery, workerDeadlineMs, hasSlot) };
 }
 
 /** The one provider call of a claim. A claim whose time is up makes none. */
 export async function attempt(ports: AttemptPorts, { operation, deadlineMs }: Claim): Promise<Outcome> {
   const roomMs = deadlineMs - ports.clock() - settleReserveMs(ports.limits);
   if (roomMs <= 0) return { kind: 'notSent', reason: 'out_of_time' };
-  return ports.provider.charge(operation, Math.min(roomMs, providerTimeoutMs(ports.limits)));
+  const timeoutMs = Math.min(roomMs, providerTimeoutMs(ports.limits));
+  return operation.type === 'charge'
+    ? ports.provider.charge(operation, timeoutMs)
+    : ports.provider.refund(operation, timeoutMs);
 }
 
 /** Writes what the attempt established and says what becomes of the message. */
 export async function settle(ports: AttemptPorts, claim: Claim, outcome: Outcome): Promise<Disposition> {
-  const { operation, claimId, delivery } = claim;
+  const { operation, claimId, delivery, hasSlot } = claim;
+  const cycle: Cycle = { ports, delivery, bound: boundOf(operation) };
   const settlement = settlementOf(outcome, {
     isFirstEffect: operation.effectPossibleClaimId === claimId,
     attemptsLeft: operation.attemptLimit - operation.attemptCount,
   });
-  const request = { operation, claimId, settlement, nowMs: ports.clock(), sentAtMs: delivery.sentAtMs };
-  const write = await ports.store.settle(request);
-  if (write.kind === 'settled') {
-    ports.telemetry.changed(write.operation, 'running', outcome);
-    return dispositionOf(ports, delivery, settlement);
-  }
-  if (!write.operation)
+  const { settled, write } = await writeSettlement(cycle, claim, settlement);
+  if (write.kind === 'written') ports.telemetry.changed(write.operation, 'running', outcome);
+  const now = write.operation;
+  if (!now)
     throw new Error(`the record of operation ${operation.operationId} is gone; nothing here deletes records`);
-  if (settlement.state === 'succeeded' && !hasEffect(write.operation, settlement.providerRef)) {
-    ports.telemetry.contradicted(write.operation, settlement.providerRef);
+  if (hasSlot) await giveBackSlot(ports, now, claimId, outcome);
+  if (write.kind === 'written') return dispositionOf(cycle, settled);
+  if (settled.state === 'succeeded' && !hasEffect(now, settled.providerRef)) {
+    ports.telemetry.contradicted(now, settled.providerRef);
   }
-  return reconsider(ports, delivery, write.operation);
+  return reconsider(cycle, now);
 }
 
-function dispositionOf(ports: AttemptPorts, delivery: Delivery, settlement: Settlement): Disposition {
-  switch (settlement.state) {
-    case 'succeeded':
-    case 'failed':
-    case 'settling':
-      return { kind: 'acknowledge', reason: 'settled' };
-    case 'parked':
-      return { kind: 'giveUp', reason: settlement.parkedReason };
-    case 'queued':
-      return deferred(ports, delivery, settlement.reason);
-  }
+function bind(ports: AttemptPorts, delivery: Delivery, { charge }: Found, nowMs: number): Bound {
+  const { limits, providerKeyPrefix, provider } = ports;
+  return boundTo({
+    message: delivery.message,
+    charge,
+    limits,
+    nowMs,
+    deadlineAtMs: deadlineMs(delivery, limits, nowMs),
+    acceptedBy: 'queue',
+    providerKeyPrefix,
+    providerParamsVersion: provider.paramsVersion,
+  });
 }
 
-/** Somebody else's write came first: their record says what becomes of our message. */
-const reconsider = (ports: AttemptPorts, delivery: Delivery, operation: Operation): Promise<Disposition> =>
-  carryOut(ports, delivery, operation, decide(delivery, operation, ports.limits, ports.clock()));
+/** What the record says, and then what the charge to refund and the tenant's places say. */
+function decideWith(
+  { ports, delivery }: Cycle,
+  { operation, tenant, charge }: Found,
+  nowMs: number,
+): Decision {
+  const { limits } = ports;
+  const { message } = delivery;
+  if (message.type === 'refund' && !operation && !limits.allowDirectRefunds) {
+    const problem =
+      'refunds are accepted by the API only; the setting allowDirectRefunds would allow them here';
+    return { kind: 'reject', reason: 'direct_refund', problem };
+  }
+  const decision = decide(delivery, operation, limits, nowMs);
+  if (decision.kind !== 'claim') return decision;
+  if (message.type === 'refund') {
+    const hindrance = refundHindrance(charge, message.operationId, message.input.amountMinor);
+    if (hindrance?.isFinal) return { kind: 'fail', error: hindrance.error };
+    if (hindrance?.error.code === 'charge_not_final') return deferral(ports, delivery, hindrance.error.code);
+  }
+  if (!hasBounds(limits)) return decision;
+  const advice = slotAdvice(tenant, message.operationId, limits, nowMs);
+  return advice === 'free' ? decision : noSlot({ ports, delivery }, advice, nowMs);
+}
 
-async function carryOut(
+/**
+ * A call whose answer we stopped waiting for may still run at the provider: its slot is kept for as long again as a
+ * call may take, so that the tenant never has more calls in flight than it may.
+ */
+async function giveBackSlot(
   ports: AttemptPorts,
-  delivery: Delivery,
-  seen: Operation | undefined,
-  decision: Decision,
-): Promise<Disposition> {
-  switch (decision.kind) {
-    case 'claim':
-      return deferred(ports, delivery, 'contended');
-    case 'park': {
-      if (!seen) throw new Error('an operation without a record cannot be parked');
-      const { parkedReason } = decision;
-      const nowMs = ports.clock();
-      const write = await ports.store.park({ seen, parkedReason, nowMs, sentAtMs: delivery.sentAtMs });
-      if (write.kind === 'superseded') return deferred(ports, delivery, 'contended');
-      ports.telemetry.changed(write.operation, seen.state);
-      return { kind: 'giveUp', reason: parkedReason };
-    }
-    case 'acknowledge':
-      if (seen && retentionEndsSoon(seen, ports.clock()))
-        await ports.store.extendRetention(seen, ports.clock());
-      return decision;
-    case 'defer':
-    case 'reject':
-    case 'giveUp':
-      return decision;
-  }
+  now: Operation,
+  claimId: string,
+  outcome: Outcome,
+): Promise<void> {
+  const hasEnded = isTerminal(now.state) || now.state === 'parked';
+  const mayStillRun =
+    outcome.kind === 'unknown' && (outcome.reason === 'timeout' || outcome.reason === 'connection_lost');
+  if (!mayStillRun) return release(ports, now, claimId, hasEnded);
+  await keep(ports, now, claimId, ports.clock() + providerTimeoutMs(ports.limits));
+  if (hasEnded) await leave(ports, now);
 }
 
-const deferred = ({ limits, random }: AttemptPorts, delivery: Delivery, reason: string): Disposition => ({
-  kind: 'defer',
-  reason,
-  delaySeconds: backOffSeconds(limits, delivery.receiveCount, random),
-});
+/** A slot of the tenant and a call of the service's day, where there are bounds. @returns why not */
+async function takePlace(
+  cycle: Cycle,
+  { operation }: Found,
+  request: SlotRequest,
+): Promise<Decision | undefined> {
+  const { ports, bound } = cycle;
+  const { id, claimId, nowMs } = request;
+  const hasSlot = hasBounds(ports.limits);
+  const slot = hasSlot ? await ports.tenants.takeSlot(request) : 'taken';
+  if (slot !== 'taken') return noSlot(cycle, slot, nowMs);
+  if (await ports.serviceCalls.takeCall(nowMs)) return undefined;
+  const { tenantId, operationId } = id;
+  const { acceptedBy } = operation ?? bound;
+  if (hasSlot) await release(ports, { tenantId, operationId, acceptedBy }, claimId, false);
+  return { kind: 'defer', reason: 'service_daily_calls_used', delaySeconds: secondsToNextDay(nowMs) };
+}
 
-const leaseEndMs = (limits: Limits, nowMs: number, deadlineMs: number): number =>
-  nowMs + Math.min(deadlineMs - nowMs, limits.workerTimeoutSeconds * 1000) + limits.leaseMarginSeconds * 1000;
+function noSlot(
+  { ports, delivery }: Pick<Cycle, 'ports' | 'delivery'>,
+  why: string,
+  nowMs: number,
+): Decision {
+  if (why !== 'daily_calls_used') return deferral(ports, delivery, `tenant_${why}`);
+  return { kind: 'defer', reason: `tenant_${why}`, delaySeconds: secondsToNextDay(nowMs) };
+}
 
-/** The key of a step's first effect. The last part counts the proofs of absence that gave it a new one. */
-const firstProviderKey = (prefix: string, { tenantId, operationId, type }: Message): string =>
-  `${prefix}/${tenantId}/${operationId}/${type}/0`;
+/** Holds the refund's part of its charge before anything is called. */
+async function reservation(
+  { ports, delivery }: Cycle,
+  { charge }: Found,
+  nowMs: number,
+): Promise<Decision | undefined> {
+  const { message } = delivery;
+  if (message.type !== 'refund' || !charge) return undefined;
+  const hindrance = await reserve(ports.store, charge, message.operationId, message.input.amountMinor, nowMs);
+  return hindrance && { kind: 'fail', error: hindrance.error };
+}
+
+/** Writes the settlement, or the cancel that was asked for while a call ran that proved to have done nothing. */
+async function writeSettlement(
+  { ports, delivery }: Cycle,
+  { operation, claimId }: Claim,
+  settlement: Settlement,
+) {
+  const nowMs = ports.clock();
+  const request = { operation, claimId, settlement, nowMs, sentAtMs: delivery.sentAtMs };
+  const due =
+    settlement.state === 'queued' && isDurable(delivery) ? { dueAtMs: dueAtMs(ports, delivery, nowMs) } : {};
+  const write = await ports.store.settle({ ...request, ...due });
+  const now = write.operation;
+  const isOurs = now?.state === 'running' && now.claimId === claimId;
+  if (write.kind === 'written' || !isOurs || now.cancelRequestedAtMs === undefined)
+    return { settled: settlement, write };
+  const cancelled: Settlement = { state: 'cancelled' };
+  return { settled: cancelled, write: await ports.store.settle({ ...request, settlement: cancelled }) };
+}
+
+const leaseEndMs = (limits: Limits, nowMs: number, workerDeadlineMs: number): number =>
+  nowMs +
+  Math.min(workerDeadlineMs - nowMs, limits.workerTimeoutSeconds * 1000) +
+  limits.leaseMarginSeconds * 1000;
+
+/** How long after a lapsed lease the reconciler looks: the next delivery has had its chance. */
+const graceMs = 60_000;
 
 const hasEffect = (operation: Operation, providerRef: string): boolean =>
   operation.state === 'succeeded' && operation.providerRef === providerRef;
-
-/** A message can live for about a month; a record that is still asked for must outlive it. */
-const retentionEndsSoon = ({ expiresAtSeconds }: Operation, nowMs: number): boolean =>
-  expiresAtSeconds !== undefined && expiresAtSeconds - nowMs / 1000 < 30 * 86_400;

@@ -1,6 +1,7 @@
 import type { Limits } from './limits';
 import type { Message } from './message';
 import type { Operation } from './operation';
+import type { OperationError } from './outcome';
 import { isTerminal, type ParkedReason } from './state';
 
 /** One receipt of a message that was parsed. */
@@ -9,18 +10,25 @@ export interface Delivery {
   readonly inputDigest: string;
   /** SQS's ApproximateReceiveCount, from 1. */
   readonly receiveCount: number;
-  /** When the message was sent, or sent again by a redrive. */
+  /** When the message was sent, or sent again by a redrive. 0 where SQS did not say. */
   readonly sentAtMs: number;
 }
 
+/** From this delivery on a deferral is kept in the table, so that the receive limit is never reached by waiting. */
+export const durableFromDelivery = 5;
+
 /** What becomes of the message of a delivery. */
 export type Disposition =
-  /** Its operation's outcome is durable: take it off the queue. */
-  | { readonly kind: 'acknowledge'; readonly reason: 'settled' | 'replay' }
+  /** Its operation's outcome, or (`kept`) when the reconciler sends it again, is durable: take it off the queue. */
+  | { readonly kind: 'acknowledge'; readonly reason: 'settled' | 'replay' | 'kept' }
   /** Nothing happened, or nothing is known yet: it comes back after `delaySeconds` (0 to 43 200). */
   | { readonly kind: 'defer'; readonly reason: string; readonly delaySeconds: number }
   /** It can never be run: SQS moves it to the dead-letter queue. */
-  | { readonly kind: 'reject'; readonly reason: 'malformed' | 'input_conflict'; readonly problem: string }
+  | {
+      readonly kind: 'reject';
+      readonly reason: 'malformed' | 'input_conflict' | 'direct_refund';
+      readonly problem: string;
+    }
   /** Its operation is parked: SQS moves it to the dead-letter queue, from where a person redrives it. */
   | { readonly kind: 'giveUp'; readonly reason: ParkedReason | 'redrives_exhausted' };
 
@@ -28,7 +36,9 @@ export type Disposition =
 export type Decision =
   | Disposition
   | { readonly kind: 'claim'; readonly isRedrive: boolean }
-  | { readonly kind: 'park'; readonly parkedReason: ParkedReason };
+  | { readonly kind: 'park'; readonly parkedReason: ParkedReason }
+  | { readonly kind: 'fail'; readonly error: OperationError }
+  | { readonly kind: 'cancel' };
 
 /** A parked operation may be redriven so often, each time with a fresh set of attempts. */
 export const maxRedrives = 5;
@@ -39,31 +49,51 @@ const hourMs = 3_600_000;
 export const windowOpensAtMs = (limits: Limits, nowMs: number): number =>
   nowMs - limits.providerWindowHours * hourMs;
 
-/** What the record as it is means for a delivery. Also the answer when a claim is refused. */
+/** What the record as it is means for a delivery. Also the answer when a write is superseded. */
 export function decide(
   delivery: Delivery,
   operation: Operation | undefined,
   limits: Limits,
   nowMs: number,
 ): Decision {
-  if (!operation) return { kind: 'claim', isRedrive: false };
+  if (!operation) {
+    if (deadlineMs(delivery, limits, nowMs) <= nowMs) return { kind: 'fail', error: deadlineExceeded };
+    return { kind: 'claim', isRedrive: false };
+  }
   if (operation.inputDigest !== delivery.inputDigest) {
     const problem = `operation ${operation.operationId} of tenant ${operation.tenantId} is bound to other inputs; send changed inputs under a new operationId`;
     return { kind: 'reject', reason: 'input_conflict', problem };
   }
+  const { state, effectPossibleSinceMs } = operation;
   // A settling operation is brought to its end by the reconciler; its message has no more to do.
-  if (isTerminal(operation.state) || operation.state === 'settling')
-    return { kind: 'acknowledge', reason: 'replay' };
-  if (operation.state === 'running' && leaseEndMs(operation) >= nowMs) {
+  if (isTerminal(state) || state === 'settling') return { kind: 'acknowledge', reason: 'replay' };
+  if (state === 'running' && leaseEndMs(operation) >= nowMs) {
     return { kind: 'defer', reason: 'live_lease', delaySeconds: secondsUntil(leaseEndMs(operation), nowMs) };
   }
-  const isWindowClosed = (operation.effectPossibleSinceMs ?? nowMs) <= windowOpensAtMs(limits, nowMs);
-  if (operation.state === 'parked') return decideParked(delivery, operation, isWindowClosed);
+  if (operation.cancelRequestedAtMs !== undefined && effectPossibleSinceMs === undefined)
+    return { kind: 'cancel' };
+  const isWindowClosed = (effectPossibleSinceMs ?? nowMs) <= windowOpensAtMs(limits, nowMs);
+  if (state === 'parked') return decideParked(delivery, operation, isWindowClosed);
   if (isWindowClosed) return { kind: 'park', parkedReason: 'provider_window_closed' };
   if (operation.attemptCount >= operation.attemptLimit)
     return { kind: 'park', parkedReason: 'attempts_exhausted' };
+  const isUnattempted = operation.attemptCount === 0 && effectPossibleSinceMs === undefined;
+  if (isUnattempted && operation.deadlineAtMs <= nowMs) return { kind: 'fail', error: deadlineExceeded };
   return { kind: 'claim', isRedrive: false };
 }
+
+/** When a new operation's time to be attempted ends: as its caller said, else counted from when its message was sent. */
+export function deadlineMs({ message, sentAtMs }: Sent, limits: Limits, nowMs: number): number {
+  if (message.deadlineAt !== undefined) return Date.parse(message.deadlineAt);
+  return (sentAtMs > 0 ? sentAtMs : nowMs) + limits.deadlineHours * hourMs;
+}
+
+type Sent = Pick<Delivery, 'message' | 'sentAtMs'>;
+
+const deadlineExceeded: OperationError = {
+  code: 'deadline_exceeded',
+  message: 'The operation was not attempted before its deadline; nothing was done.',
+};
 
 function decideParked(delivery: Delivery, operation: Operation, isWindowClosed: boolean): Decision {
   const reason = operation.parkedReason ?? 'attempts_exhausted';

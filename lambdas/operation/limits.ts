@@ -1,15 +1,15 @@
 import * as z from 'zod/mini';
 
-const outside = (kind: string, min: number, max: number) => (issue: { input?: unknown }) =>
-  `is ${JSON.stringify(issue.input)}; it must be ${kind} from ${min} to ${max}`;
+const outside = (allowed: string) => (issue: { input?: unknown }) =>
+  `is ${JSON.stringify(issue.input)}; it must be ${allowed}`;
 
 const wholeNumber = (min: number, max: number) => {
-  const error = outside('a whole number', min, max);
+  const error = outside(`a whole number from ${min} to ${max}`);
   return z.int({ error }).check(z.gte(min, { error }), z.lte(max, { error }));
 };
 
 const ratio = (min: number, max: number) => {
-  const error = outside('a number', min, max);
+  const error = outside(`a number from ${min} to ${max}`);
   return z.number({ error }).check(z.gte(min, { error }), z.lte(max, { error }));
 };
 
@@ -18,8 +18,8 @@ const ratio = (min: number, max: number) => {
  * laptop stack and the handlers share this one table; `lib/settings.ts` adds what only a deployment has.
  */
 const limitsSchema = z.object({
-  /** Provider calls of one tenant in flight at once. At most 50, because each write of the tenant's item costs its size. */
-  tenantMaxRunning: z._default(wholeNumber(1, 50), 2),
+  /** Provider calls of one tenant in flight at once. At most 50, because each write of the tenant's item costs its size; 0 for no bound. */
+  tenantMaxRunning: z._default(wholeNumber(0, 50), 2),
   /** Accepted operations of one tenant that may wait beside the running ones. */
   tenantMaxWaiting: z._default(wholeNumber(0, 100), 5),
   /** Messages in the queue above which the API answers 503; approximate, as SQS counts. */
@@ -36,8 +36,8 @@ const limitsSchema = z.object({
   workerTimeoutSeconds: z._default(wholeNumber(1, 900), 30),
   /** Added to a lease beyond the worker's last possible moment: more than twice the clock skew between workers. */
   leaseMarginSeconds: z._default(wholeNumber(1, 900), 30),
-  /** Deliveries of one message before SQS moves it to the dead-letter queue. At least 5: throttled deliveries count too. */
-  maxReceiveCount: z._default(wholeNumber(5, 1000), 8),
+  /** Deliveries of one message before SQS moves it to the dead-letter queue. Throttled deliveries count too; above the fifth, from which on a wait is kept in the table. */
+  maxReceiveCount: z._default(wholeNumber(6, 1000), 8),
   /** Attempts of one operation before it is parked. An attempt is a provider call that may have had an effect. */
   maxAttempts: z._default(wholeNumber(1, 100), 5),
   /** The base of the exponential back-off with full jitter. With 2, all five attempts are gone within 30 s. */
@@ -72,6 +72,10 @@ const limitsSchema = z.object({
   providerDailyCalls: z.optional(wholeNumber(1, Number.MAX_SAFE_INTEGER)),
   /** How long a terminal record is kept. Longer than a message can live: queue, dead-letter queue and a redrive into both. */
   recordRetentionDays: z._default(wholeNumber(45, 3650), 90),
+  /** Whether a refund may be sent straight to the queue: whoever may send a message then may refund for every tenant. */
+  allowDirectRefunds: z._default(z.boolean({ error: outside('true or false') }), false),
+  /** Whether a charge's customer must carry the tenant's id in its Stripe metadata (`tenantId`): where tenants themselves call the API. */
+  customerTenantCheck: z._default(z.boolean({ error: outside('true or false') }), false),
   /** Partitions of the attention index. */
   openShards: z._default(wholeNumber(1, 1000), 8),
 });

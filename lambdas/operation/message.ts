@@ -45,17 +45,43 @@ const chargeInput = z
     issues.push({ code: 'custom', path: ['amountMinor'], input: value.amountMinor, message });
   });
 
-const messageV1 = z.object({
+const reasons = ['duplicate', 'fraudulent', 'requested_by_customer'] as const;
+const refundInput = z.strictObject({
+  /** The operation that charged, of the same tenant. */
+  chargeOperationId: id,
+  /** Part of the charge or all that is left of it, in its currency's smallest unit. */
+  amountMinor: z.int(amountRule).check(z.gte(1, amountRule), z.lte(99_999_999, amountRule)),
+  /** Stripe's own reasons. https://docs.stripe.com/api/refunds/create */
+  reason: z.optional(z.enum(reasons, { error: must(`one of ${reasons.join(', ')}`) })),
+});
+
+const deadlineRule = { error: must('an ISO 8601 time in UTC, such as 2030-01-31T12:00:00Z') };
+const common = {
   version: z.literal(1),
   tenantId: id,
   operationId: id,
-  type: z.literal('charge', { error: must('"charge"') }),
-  input: chargeInput,
-});
+  /** An operation that was never attempted by then fails. Not part of the digest. */
+  deadlineAt: z.optional(z.iso.datetime(deadlineRule)),
+};
+
+const messageV1 = z.discriminatedUnion(
+  'type',
+  [
+    z.object({ ...common, type: z.literal('charge'), input: chargeInput }),
+    z.object({ ...common, type: z.literal('refund'), input: refundInput }),
+  ],
+  { error: () => 'must be "charge" or "refund"' },
+);
+
+/** The schema that documents are generated from. */
+export const messageSchema = messageV1;
+export const inputSchemas = { charge: chargeInput, refund: refundInput } as const;
 
 /** A queue message of the current version. Unknown fields outside `input` were ignored. */
 export type Message = Readonly<z.infer<typeof messageV1>>;
-export type ChargeInput = Message['input'];
+export type OperationType = Message['type'];
+export type ChargeInput = Readonly<z.infer<typeof chargeInput>>;
+export type RefundInput = Readonly<z.infer<typeof refundInput>>;
 
 /** The newest version of the message that this build reads. */
 export const currentVersion = 1;
@@ -83,9 +109,13 @@ export function parseMessage(body: string, maxBytes: number): Parsed {
     return malformed(
       `the body is ${json === undefined ? 'not JSON' : describe(json)}; it must be a JSON object`,
     );
-  const ids = idsOf(json);
   const wrapper = wrapperOf(json);
-  if (wrapper) return malformed(wrapper, ids);
+  return wrapper ? malformed(wrapper, idsOf(json)) : messageFrom(json);
+}
+
+/** The message that a parsed JSON object is. */
+export function messageFrom(json: Record<string, unknown>): Parsed {
+  const ids = idsOf(json);
   const { version } = json;
   if (typeof version !== 'number' || !Number.isInteger(version) || version < 1) {
     return malformed(
@@ -96,7 +126,8 @@ export function parseMessage(body: string, maxBytes: number): Parsed {
   if (version > currentVersion) return { kind: 'futureVersion', version, ids };
   const parsed = messageV1.safeParse(json);
   if (parsed.success) return { kind: 'message', message: parsed.data };
-  return malformed([...new Set(parsed.error.issues.map(problemOf))].join('; '), ids);
+  const problems = parsed.error.issues.map((issue) => problemOf(issue, json));
+  return malformed([...new Set(problems)].join('; '), ids);
 }
 
 const malformed = (problem: string, ids: Ids = {}): Parsed => ({ kind: 'malformed', problem, ids });
@@ -119,7 +150,7 @@ function idsOf({ tenantId, operationId, type }: Record<string, unknown>): Ids {
   return {
     ...(valid(tenantId) === undefined ? {} : { tenantId: valid(tenantId) }),
     ...(valid(operationId) === undefined ? {} : { operationId: valid(operationId) }),
-    ...(type === 'charge' ? { type } : {}),
+    ...(type === 'charge' || type === 'refund' ? { type } : {}),
   };
 }
 
@@ -134,9 +165,12 @@ function wrapperOf(json: Record<string, unknown>): string | undefined {
   return undefined;
 }
 
-function problemOf(issue: z.core.$ZodIssue): string {
+function problemOf(issue: z.core.$ZodIssue, { type, input }: Record<string, unknown>): string {
   const path = issue.path.join('.');
+  if (path === 'input' && issue.code === 'invalid_type') return `input ${must('an object')({ input })}`;
+  if (issue.code === 'invalid_union') return `type ${must('"charge" or "refund"')({ input: type })}`;
   if (issue.code !== 'unrecognized_keys') return `${path} ${issue.message}`;
-  const allowed = Object.keys(chargeInput.shape).join(', ');
+  const schema = type === 'refund' ? refundInput : chargeInput;
+  const allowed = Object.keys(schema.shape).join(', ');
   return `${path} has unknown fields (${issue.keys.map(describe).join(', ')}); allowed are ${allowed}`;
 }

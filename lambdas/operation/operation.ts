@@ -1,5 +1,5 @@
-import type { ChargeInput } from './message';
-import type { ChargeResult, OperationError } from './outcome';
+import type { ChargeInput, Message, RefundInput } from './message';
+import type { EffectResult, OperationError } from './outcome';
 import type { ParkedReason, State } from './state';
 
 export interface OperationId {
@@ -7,12 +7,23 @@ export interface OperationId {
   readonly operationId: string;
 }
 
-/** The durable record of one request to move money. Times are milliseconds since the epoch. */
-export interface Operation extends OperationId {
-  readonly type: 'charge';
+/** What an operation asks for. */
+export type Job =
+  | { readonly type: 'charge'; readonly input: ChargeInput }
+  | {
+      readonly type: 'refund';
+      readonly input: RefundInput;
+      /** The provider's reference of the charge, from the first claim on. */
+      readonly chargeRef?: string;
+    };
+
+/** The durable record of one request to move money. */
+export type Operation = OperationRecord & Job;
+
+/** Times are milliseconds since the epoch. */
+export interface OperationRecord extends OperationId {
   /** The message version that `input` was upcast to. */
   readonly version: number;
-  readonly input: ChargeInput;
   readonly inputDigest: string;
   readonly state: State;
   /** The fencing token of the last claim. Every write after a claim is conditional on it. */
@@ -37,11 +48,18 @@ export interface Operation extends OperationId {
   readonly providerParamsVersion: number;
   /** The provider's id of the effect, as soon as it is known. */
   readonly providerRef?: string;
-  readonly result?: ChargeResult;
+  readonly result?: EffectResult;
   readonly error?: OperationError;
   readonly parkedReason?: ParkedReason;
   /** Messages sent before it are on their way to the dead-letter queue; later ones are redrives. */
   readonly parkedAtMs?: number;
+  /** The caller changed its mind: takes effect where it is proven that no effect happened, and only there. */
+  readonly cancelRequestedAtMs?: number;
+  /** Never attempted by then, the operation fails. */
+  readonly deadlineAtMs: number;
+  /** Of a charge: what its refunds took or hold, by operation id, and the sum of it. In minor units. */
+  readonly refunds?: Readonly<Record<string, RefundPart>>;
+  readonly refundedMinor?: number;
   readonly acceptedBy: 'api' | 'queue';
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
@@ -50,4 +68,46 @@ export interface Operation extends OperationId {
   readonly dueAtMs?: number;
   /** Seconds since the epoch: DynamoDB's TTL. Garbage collection, never logic. */
   readonly expiresAtSeconds?: number;
+}
+
+/** What a refund takes of its charge. */
+export interface RefundPart {
+  readonly amountMinor: number;
+  readonly reservedAtMs: number;
+}
+
+/** A newer build wrote the record, and this one cannot read it: nothing is known, and nothing may be done. */
+export class UnreadableRecord extends Error {
+  override readonly name = 'UnreadableRecord';
+  constructor({ operationId }: OperationId) {
+    super(`The record of operation ${operationId} was written by a newer build, which alone can read it`);
+  }
+}
+
+/** What is bound to an operation's id when it is first heard of, and never changed. */
+export type Bound = Job &
+  Pick<
+    OperationRecord,
+    | 'version'
+    | 'inputDigest'
+    | 'providerKey'
+    | 'providerParamsVersion'
+    | 'attemptLimit'
+    | 'deadlineAtMs'
+    | 'acceptedBy'
+    | 'createdAtMs'
+  >;
+
+/** The message of an operation, to be sent again. */
+export function messageOf(operation: Operation): Message {
+  const { tenantId, operationId, deadlineAtMs } = operation;
+  const common = {
+    version: 1,
+    tenantId,
+    operationId,
+    deadlineAt: new Date(deadlineAtMs).toISOString(),
+  } as const;
+  return operation.type === 'charge'
+    ? { ...common, type: 'charge', input: operation.input }
+    : { ...common, type: 'refund', input: operation.input };
 }

@@ -1,7 +1,7 @@
 /** What one attempt established. Returned, never thrown: an exception is a bug, or AWS being down. */
 export type Outcome =
   /** The provider says that the money moved. */
-  | { readonly kind: 'succeeded'; readonly providerRef: string; readonly result: ChargeResult }
+  | { readonly kind: 'succeeded'; readonly providerRef: string; readonly result: EffectResult }
   /** The provider took it and will say later how it ended. */
   | { readonly kind: 'accepted'; readonly providerRef: string }
   /** Refused by the card's issuer, or needs the customer: final, nothing moved. */
@@ -30,12 +30,14 @@ export type NotSentReason =
   | 'unauthorized'
   /** Nobody has set the provider's key yet. */
   | 'provider_key_missing'
+  /** Whose customer it is could not be found out. */
+  | 'customer_unknown'
   /** Stored by a newer build, before a roll-back. */
   | 'params_version_unknown'
   | 'out_of_time';
 
 /** A small fixed set of fields of the provider's answer, as far as it gave them. Amounts in the currency's minor unit. */
-export interface ChargeResult {
+export interface EffectResult {
   readonly amountMinor?: number;
   readonly currency?: string;
   readonly chargeId?: string;

@@ -1,22 +1,23 @@
-import type { Message } from './message';
-import type { Operation, OperationId } from './operation';
-import type { Outcome } from './outcome';
-import type { ParkedReason, Settlement } from './state';
+import type { Bound, Operation, OperationId, RefundPart } from './operation';
+import type { OperationError, Outcome } from './outcome';
+import type { ParkedReason, Settlement, State } from './state';
+import type { Tenant } from './tenant';
 
 /** Milliseconds since the epoch. */
 export type Clock = () => number;
 
 /** What a claim asks for; the store writes it only where every clause of its condition holds. */
 export interface ClaimRequest {
-  readonly message: Message;
-  readonly inputDigest: string;
+  readonly id: OperationId;
+  /** Stored by the first write of the operation, and returned unchanged by every later one. */
+  readonly bound: Bound;
   readonly claimId: string;
   readonly nowMs: number;
   readonly leaseExpiresAtMs: number;
   /** An effect that became possible before this is outside the provider window. */
   readonly windowOpensAtMs: number;
-  /** Stored by the first claim and returned unchanged by every later one. */
-  readonly first: Pick<Operation, 'providerKey' | 'providerParamsVersion' | 'attemptLimit' | 'acceptedBy'>;
+  /** When the reconciler should look, where the message may not come back. */
+  readonly dueAtMs?: number;
   /** A parked operation whose message was sent again: raises the attempt limit. */
   readonly redrive?: {
     readonly sentAtMs: number;
@@ -39,19 +40,36 @@ export interface SettleRequest {
   readonly nowMs: number;
   /** When the delivery's message was sent: a park must not be earlier, or the message would look redriven. */
   readonly sentAtMs: number;
+  /** Of a requeued operation: when the reconciler sends its message again. Absent while its message comes back by itself. */
+  readonly dueAtMs?: number;
 }
 
-/** Parks an operation that no claim holds, if it still is as it was seen. */
-export interface ParkRequest {
+/** A write on an operation that no claim holds, if it still is as it was seen. */
+export interface UnclaimedRequest {
   readonly seen: Operation;
-  readonly parkedReason: ParkedReason;
   readonly nowMs: number;
+}
+
+export interface ParkRequest extends UnclaimedRequest {
+  readonly parkedReason: ParkedReason;
   readonly sentAtMs: number;
 }
 
-export type SettleWrite =
-  | { readonly kind: 'settled'; readonly operation: Operation }
-  /** Another claim, or a terminal state, came first; nothing was written. Undefined: there is no record any more. */
+/** A write on an operation that was never attempted, perhaps never heard of before. */
+export interface UnattemptedRequest {
+  readonly id: OperationId;
+  readonly bound: Bound;
+  readonly nowMs: number;
+}
+
+export interface DeferRequest extends UnattemptedRequest {
+  readonly seen: Operation | undefined;
+  readonly dueAtMs: number;
+}
+
+/** Whether a write took effect; if not, the operation as it is. Undefined: there is no record. */
+export type Written =
+  | { readonly kind: 'written'; readonly operation: Operation }
   | { readonly kind: 'superseded'; readonly operation: Operation | undefined };
 
 /**
@@ -59,11 +77,29 @@ export type SettleWrite =
  * write whose first answer was lost recognises its own work. Throws only when the store cannot be reached.
  */
 export interface OperationStore {
-  /** The records of the given ids that exist, in one batch read. At most 100 ids. */
-  look(ids: readonly OperationId[]): Promise<Seen>;
+  /** One batch read: the records of the ids and of the tenants, as far as they exist. At most 100 together. */
+  look(ids: readonly OperationId[], tenantIds?: readonly string[]): Promise<Seen>;
   claim(request: ClaimRequest): Promise<ClaimWrite>;
-  settle(request: SettleRequest): Promise<SettleWrite>;
-  park(request: ParkRequest): Promise<SettleWrite>;
+  settle(request: SettleRequest): Promise<Written>;
+  park(request: ParkRequest): Promise<Written>;
+  /** Binds a new id to its inputs, queued, and due for the reconciler at `dueAtMs`. Superseded by any record. */
+  accept(request: UnattemptedRequest & { readonly dueAtMs: number }): Promise<Written>;
+  /** Keeps an operation that waits, perhaps a new one, or one that a dead worker left running, for the reconciler to send at `dueAtMs`. */
+  defer(request: DeferRequest): Promise<Written>;
+  /** Ends a queued operation, perhaps a new one, that was never attempted. */
+  fail(request: UnattemptedRequest & { readonly error: OperationError }): Promise<Written>;
+  /** Ends an operation that is queued or parked and without a possible effect. */
+  cancel(request: UnclaimedRequest): Promise<Written>;
+  /** Asks for a cancel of an operation that has not ended. */
+  requestCancel(request: UnclaimedRequest): Promise<Written>;
+  /** Takes part of a succeeded charge for a refund, once per refund id. Superseded when too little of it is left. */
+  reserveRefund(charge: Operation, refundId: string, part: RefundPart): Promise<Written>;
+  /** Gives that part back, with `reservedAtMs` only if it is still the one that was seen; nothing when the refund holds none. */
+  releaseRefund(
+    charge: OperationId,
+    refundId: string,
+    part: Pick<RefundPart, 'amountMinor'> & Partial<RefundPart>,
+  ): Promise<void>;
   /** Moves the end of a terminal record's retention to a full period from now. */
   extendRetention(id: OperationId, nowMs: number): Promise<void>;
 }
@@ -73,6 +109,40 @@ export interface Seen {
   readonly operations: ReadonlyMap<string, Operation>;
   /** Keys of records that this build cannot read. */
   readonly unreadable: ReadonlySet<string>;
+  /** By tenant id. */
+  readonly tenants: ReadonlyMap<string, Tenant>;
+  /** Ids of tenants whose records this build cannot read. */
+  readonly unreadableTenants: ReadonlySet<string>;
+}
+
+export interface SlotRequest {
+  readonly id: OperationId;
+  readonly seen: Tenant | undefined;
+  readonly claimId: string;
+  readonly leaseExpiresAtMs: number;
+  readonly nowMs: number;
+}
+
+export type SlotAnswer = 'taken' | 'full' | 'held' | 'daily_calls_used';
+
+/** The bounds per tenant. Taking a place twice is taking it once; a place left by a crash goes when it would matter. */
+export interface TenantStore {
+  /** A place among the tenant's provider calls, for as long as the claim's lease. */
+  takeSlot(request: SlotRequest): Promise<SlotAnswer>;
+  /** Gives up this claim's slot only; with `hasEnded` the operation's accepted place too. */
+  releaseSlot(id: OperationId, claimId: string, hasEnded: boolean): Promise<void>;
+  /** Leaves this claim's slot taken until `untilMs`: its call may still run at the provider. */
+  keepSlot(id: OperationId, claimId: string, untilMs: number): Promise<void>;
+  /** A place among the tenant's accepted operations, held until the operation ends or is parked. */
+  admit(id: OperationId, seen: Tenant | undefined, nowMs: number): Promise<'admitted' | 'full'>;
+  /** Gives up an operation's accepted place; with `seenAtMs` only if it is still the one that was seen. */
+  leave(id: OperationId, seenAtMs?: number): Promise<void>;
+}
+
+/** The daily limit of the whole service's provider calls. */
+export interface ServiceCalls {
+  /** Counts a call of today. @returns false when the limit leaves none */
+  takeCall(nowMs: number): Promise<boolean>;
 }
 
 /** One key of an operation, for its record and for maps. Neither part can contain `#`. */
@@ -81,7 +151,32 @@ export const keyOf = ({ tenantId, operationId }: OperationId): string => `${tena
 /** Moves money. Never throws for what a provider or a network can do. */
 export interface Provider {
   /** @param timeoutMs the longest that the call may take, all of its parts together */
-  charge(operation: Operation, timeoutMs: number): Promise<Outcome>;
+  charge(operation: Operation & { readonly type: 'charge' }, timeoutMs: number): Promise<Outcome>;
+  refund(operation: Operation & { readonly type: 'refund' }, timeoutMs: number): Promise<Outcome>;
   /** The parameters that a new operation's attempts are built with. */
   readonly paramsVersion: number;
+}
+
+/** The queue that operations are sent to. */
+export interface JobQueue {
+  send(operation: Operation): Promise<void>;
+  /** Messages in the queue, visible or not: approximate, and up to 5 s old. */
+  depth(): Promise<number>;
+}
+
+/** Told of every write that took effect: one log line and one metric each. */
+export interface OperationTelemetry {
+  changed(operation: Operation, from: State | 'new', outcome?: Outcome): void;
+  /** The provider proved an effect of an operation whose record ended otherwise. Wakes a person. */
+  contradicted(operation: Operation, providerRef: string): void;
+  /** Something that heals by itself failed: a place that was not given back, say. */
+  tolerated(what: string, error: unknown): void;
+}
+
+/** The attention index: operations that no message will bring back by itself. */
+export interface DueOperations {
+  /** Those due at `nowMs` or before, oldest first in each shard, in bounded pages. */
+  pages(nowMs: number): AsyncIterable<readonly Operation[]>;
+  /** Sets the next due time, if the operation still is as it was read. @returns whether it was */
+  postpone(operation: Operation, dueAtMs: number): Promise<boolean>;
 }

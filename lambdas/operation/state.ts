@@ -1,4 +1,4 @@
-import type { ChargeResult, OperationError, Outcome } from './outcome';
+import type { EffectResult, OperationError, Outcome } from './outcome';
 
 export const states = [
   'queued',
@@ -14,7 +14,7 @@ export type State = (typeof states)[number];
 /** Every legal move. A terminal state is never changed. */
 export const legalMoves: Readonly<Record<State, readonly State[]>> = {
   queued: ['running', 'parked', 'succeeded', 'failed', 'cancelled'],
-  running: ['running', 'queued', 'settling', 'parked', 'succeeded', 'failed'],
+  running: ['running', 'queued', 'settling', 'parked', 'succeeded', 'failed', 'cancelled'],
   settling: ['succeeded', 'failed', 'parked'],
   parked: ['running', 'queued', 'succeeded', 'failed', 'cancelled'],
   succeeded: [],
@@ -45,9 +45,11 @@ export type ParkedReason = (typeof parkedReasons)[number];
 
 /** What a settle writes. `effect: 'none'` removes the fact that an effect is possible; `'unchanged'` keeps it. */
 export type Settlement =
-  | { readonly state: 'succeeded'; readonly providerRef: string; readonly result: ChargeResult }
+  | { readonly state: 'succeeded'; readonly providerRef: string; readonly result: EffectResult }
   | { readonly state: 'settling'; readonly providerRef: string }
   | { readonly state: 'failed'; readonly error: OperationError; readonly providerRef?: string }
+  /** Only from an attempt that proved that nothing was done, and nothing was possible before. */
+  | { readonly state: 'cancelled' }
   | ({ readonly state: 'queued'; readonly reason: string; readonly providerRef?: string } & Evidence)
   | ({
       readonly state: 'parked';

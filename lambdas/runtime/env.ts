@@ -1,19 +1,25 @@
 import { type Limits, LimitsError, limitsFrom } from '../operation/limits';
 
-/** What a worker reads from its environment, and nothing else beside AWS's own variables. */
-export interface WorkerEnvironment {
+/** What every handler reads from its environment, beside AWS's own variables. */
+export interface ServiceEnvironment {
   /** OPERATIONS_TABLE: the table's name. */
   readonly operationsTable: string;
-  /** QUEUE_URL: the queue that the worker is fed from. */
+  /** QUEUE_URL: the queue that jobs are sent to and the worker is fed from. */
   readonly queueUrl: string;
   /** STAGE: for logs and metrics. */
   readonly stage: string;
   /** SETTINGS: JSON, overrides of the limits. */
   readonly limits: Limits;
-  /** The names in SETTINGS that are no limit of this build. */
+  /** SETTINGS as it is, also with names that are no limit of this build. */
   readonly settings: object;
   /** PROVIDER_KEY_PREFIX: keeps two stacks on one Stripe account apart. 1 to 100 characters. */
   readonly providerKeyPrefix: string;
+  /** JWT_TENANT_CLAIM: the claim that names the caller's tenant, where callers sign in by JWT. */
+  readonly tenantClaim: string;
+}
+
+/** What a worker reads beside that. */
+export interface WorkerEnvironment extends ServiceEnvironment {
   /** STRIPE_API_KEY_SECRET_ID, or on a laptop STRIPE_API_KEY. */
   readonly stripeKey: { readonly secretId: string } | { readonly value: string };
   /** STRIPE_API_BASE: another base URL than Stripe's own; plain http only to loopback. */
@@ -25,11 +31,30 @@ export class EnvironmentError extends Error {
   override readonly name = 'EnvironmentError';
 }
 
-type Variables = Readonly<Record<string, string | undefined>>;
+export type Variables = Readonly<Record<string, string | undefined>>;
+
+/** @throws EnvironmentError listing everything that is missing or wrong */
+export function serviceEnvironment(variables: Variables): ServiceEnvironment {
+  const problems: string[] = [];
+  return checked(problems, serviceIn(variables, problems));
+}
 
 /** @throws EnvironmentError listing everything that is missing or wrong */
 export function workerEnvironment(variables: Variables): WorkerEnvironment {
   const problems: string[] = [];
+  return checked(problems, {
+    ...serviceIn(variables, problems),
+    stripeKey: stripeKeyIn(variables, problems),
+    stripeApiBase: stripeApiBaseIn(variables.STRIPE_API_BASE, problems),
+  });
+}
+
+function checked<T>(problems: readonly string[], environment: T): T {
+  if (problems.length > 0) throw new EnvironmentError(`Invalid environment: ${problems.join('; ')}`);
+  return environment;
+}
+
+function serviceIn(variables: Variables, problems: string[]): ServiceEnvironment {
   const required = (name: string): string => {
     const value = variables[name] ?? '';
     if (value === '') problems.push(`${name} is missing`);
@@ -37,18 +62,15 @@ export function workerEnvironment(variables: Variables): WorkerEnvironment {
   };
   const stage = variables.STAGE || 'local';
   const settings = settingsIn(variables.SETTINGS, problems);
-  const environment = {
+  return {
     operationsTable: required('OPERATIONS_TABLE'),
     queueUrl: required('QUEUE_URL'),
     stage,
     settings,
     limits: limitsIn(settings, problems),
     providerKeyPrefix: prefixIn(variables, stage, problems),
-    stripeKey: stripeKeyIn(variables, problems),
-    stripeApiBase: stripeApiBaseIn(variables.STRIPE_API_BASE, problems),
+    tenantClaim: variables.JWT_TENANT_CLAIM || 'tenantId',
   };
-  if (problems.length > 0) throw new EnvironmentError(`Invalid environment: ${problems.join('; ')}`);
-  return environment;
 }
 
 function settingsIn(json: string | undefined, problems: string[]): object {

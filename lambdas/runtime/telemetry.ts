@@ -1,16 +1,16 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
-import type { AttemptTelemetry } from '../operation/attempt';
 import type { Disposition } from '../operation/delivery';
 import type { Ids } from '../operation/message';
 import type { Operation } from '../operation/operation';
 import type { Outcome } from '../operation/outcome';
+import type { OperationTelemetry } from '../operation/ports';
 import type { State } from '../operation/state';
 
-/** Where a log line comes from, for correlation. */
+/** Where a log line comes from, for correlation. What an API request does has no message. */
 export interface Source {
-  readonly messageId: string;
-  readonly receiveCount: number;
+  readonly messageId?: string;
+  readonly receiveCount?: number;
   readonly requestId: string;
 }
 
@@ -37,6 +37,22 @@ export class Telemetry {
     return new DeliveryTelemetry(this.#logger, this.#metrics, source, this.maxReceiveCount);
   }
 
+  /** An API request that was answered with a problem. */
+  refused(about: Readonly<Record<string, unknown>>, problem: string): void {
+    this.#logger.warn('request refused', { ...about, problem });
+    count(this.#metrics, 'RequestRefused', 'api', problem);
+  }
+
+  /** An API request that an earlier one had done. */
+  replayed(about: Readonly<Record<string, unknown>>): void {
+    this.#logger.info('request replayed', about);
+    count(this.#metrics, 'RequestReplayed', 'api');
+  }
+
+  info(message: string, details: Readonly<Record<string, unknown>>): void {
+    this.#logger.info(message, details);
+  }
+
   warn(message: string, details: Readonly<Record<string, unknown>> = {}): void {
     this.#logger.warn(message, details);
   }
@@ -46,7 +62,7 @@ export class Telemetry {
   }
 }
 
-class DeliveryTelemetry implements AttemptTelemetry {
+class DeliveryTelemetry implements OperationTelemetry {
   constructor(
     private readonly logger: Logger,
     private readonly metrics: Metrics,
@@ -69,7 +85,7 @@ class DeliveryTelemetry implements AttemptTelemetry {
     if (state === 'running') this.#count(attemptCount > 1 ? 'Retried' : 'FirstAttempt', operation.type);
     else
       this.#count(
-        stateMetrics[state],
+        state === 'queued' && from === 'new' ? 'Accepted' : stateMetrics[state],
         operation.type,
         error?.code ?? parkedReason ?? (outcome && nameOf(outcome)),
       );
@@ -87,13 +103,17 @@ class DeliveryTelemetry implements AttemptTelemetry {
     this.#count('Contradicted', operation.type);
   }
 
+  tolerated(what: string, error: unknown): void {
+    this.logger.warn(what, { ...this.source, ...failureOf(error) });
+  }
+
   /**
    * What becomes of a message. What a settle did was told by `changed`. A message on its way to the dead-letter queue
    * comes several times: it is told at its first delivery and, as dead-lettered, at its last.
    */
   disposed(disposition: Disposition, { tenantId, operationId, type = 'unknown' }: Ids): void {
     const { kind, ...details } = disposition;
-    const { receiveCount } = this.source;
+    const { receiveCount = 1 } = this.source;
     const log = { ...this.source, tenantId, operationId, ...details };
     if (kind === 'defer' || (kind === 'acknowledge' ? disposition.reason === 'replay' : receiveCount === 1)) {
       const { level, message, metric } = dispositionNames[kind];
@@ -107,11 +127,16 @@ class DeliveryTelemetry implements AttemptTelemetry {
   }
 
   #count(name: string, type: string, reason?: string): void {
-    const metric = this.metrics.singleMetric();
-    metric.addDimension('type', type);
-    if (reason !== undefined) metric.addDimension('reason', reason);
-    metric.addMetric(name, MetricUnit.Count, 1);
+    count(this.metrics, name, type, reason);
   }
+}
+
+/** One count by job type, and by reason where there is one. */
+function count(metrics: Metrics, name: string, type: string, reason?: string): void {
+  const metric = metrics.singleMetric();
+  metric.addDimension('type', type);
+  if (reason !== undefined) metric.addDimension('reason', reason);
+  metric.addMetric(name, MetricUnit.Count, 1);
 }
 
 const dispositionNames = {

@@ -1,58 +1,72 @@
-import { randomBytes } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { DynamoDbStore } from '../adapters/dynamodb-store';
-import { MessageVisibility } from '../adapters/sqs-visibility';
-import { fixedKey, secretKey } from '../adapters/stripe-key';
-import { StripeProvider } from '../adapters/stripe-provider';
-import type { AttemptPorts } from '../operation/attempt';
+import { DynamoDbTenants } from '../adapters/dynamodb-tenants';
+import { SqsJobQueue } from '../adapters/sqs-job-queue';
+import { newestParamsVersion } from '../adapters/stripe-params';
+import { TableClient } from '../adapters/table-client';
+import type { AcceptPorts } from '../operation/accept';
 import { type Limits, limitConflicts, settleReserveMs, unknownLimits } from '../operation/limits';
-import { type WorkerEnvironment, workerEnvironment } from './env';
+import type { SendDuePorts } from '../operation/send-due';
+import { type ServiceEnvironment, serviceEnvironment, type Variables } from './env';
 import { Telemetry } from './telemetry';
 
-/** What a worker process keeps between invocations: clients and settings, no state of any operation. */
-export interface Worker {
-  readonly ports: Omit<AttemptPorts, 'telemetry'>;
-  readonly visibility: MessageVisibility;
+/** What an API function keeps: everything that accept, status and cancel need. */
+export interface Api {
+  readonly ports: Omit<AcceptPorts, 'telemetry'>;
   readonly telemetry: Telemetry;
+  /** The claim of a JWT that names the caller's tenant. */
+  readonly tenantClaim: string;
 }
 
-/** @throws EnvironmentError when a variable is missing or wrong, so that the function never starts */
-export function createWorker(variables: Readonly<Record<string, string | undefined>>): Worker {
-  const environment = workerEnvironment(variables);
-  const { limits } = environment;
-  const telemetry = new Telemetry(environment.stage, limits.maxReceiveCount);
-  warnOf(environment, telemetry);
-  const clock = () => Date.now();
-  const apiKey =
-    'secretId' in environment.stripeKey
-      ? secretKey(new SecretsManagerClient(clientDefaults(limits)), environment.stripeKey.secretId, (error) =>
-          telemetry.failed('the Stripe API key could not be read', error),
-        )
-      : fixedKey(environment.stripeKey.value);
-  const store = new DynamoDbStore(
-    new DynamoDBClient(clientDefaults(limits)),
-    environment.operationsTable,
+/** @throws EnvironmentError when a variable is missing or wrong */
+export function createApi(variables: Variables): Api {
+  const environment = serviceEnvironment(variables);
+  const { store, tenants, clock, telemetry, sqs } = createService(environment, variables);
+  const { limits, providerKeyPrefix, queueUrl } = environment;
+  const queue = new SqsJobQueue(sqs, queueUrl, clock);
+  const ports = {
+    store,
+    tenants,
+    due: store,
+    queue,
+    clock,
     limits,
-  );
+    providerKeyPrefix,
+    providerParamsVersion: newestParamsVersion,
+  };
+  return { ports, telemetry, tenantClaim: environment.tenantClaim };
+}
+
+/** @throws EnvironmentError when a variable is missing or wrong */
+export function createReconciler(variables: Variables): {
+  readonly ports: SendDuePorts;
+  readonly telemetry: Telemetry;
+} {
+  const environment = serviceEnvironment(variables);
+  const { store, clock, telemetry, sqs } = createService(environment, variables);
+  const queue = new SqsJobQueue(sqs, environment.queueUrl, clock);
+  return { ports: { due: store, queue, clock, limits: environment.limits }, telemetry };
+}
+
+/** What all functions share. The clients are made once per process. */
+export function createService(environment: ServiceEnvironment, variables: Variables) {
+  const { limits, stage, operationsTable } = environment;
+  const telemetry = new Telemetry(stage, limits.maxReceiveCount);
+  warnOf(environment, telemetry);
+  const table = new TableClient(new DynamoDBClient(clientDefaults(limits)), operationsTable);
   return {
-    ports: {
-      store,
-      provider: new StripeProvider(apiKey, clock, environment.stripeApiBase),
-      clock,
-      newClaimId: () => randomBytes(12).toString('base64url'),
-      random: Math.random,
-      limits,
-      providerKeyPrefix: environment.providerKeyPrefix,
-    },
-    visibility: new MessageVisibility(sqsClient(variables, limits), environment.queueUrl),
+    table,
+    store: new DynamoDbStore(table, limits),
+    tenants: new DynamoDbTenants(table, limits),
+    clock: () => Date.now(),
     telemetry,
+    sqs: sqsClient(variables, limits),
   };
 }
 
 /** A wrong combination is refused at synth; a process that meets one anyway says so and stays safe by construction. */
-function warnOf({ limits, settings }: WorkerEnvironment, telemetry: Telemetry): void {
+function warnOf({ limits, settings }: ServiceEnvironment, telemetry: Telemetry): void {
   const unknown = unknownLimits(settings);
   if (unknown.length > 0) telemetry.warn('SETTINGS has names that this build does not know', { unknown });
   const conflicts = limitConflicts(limits);
@@ -63,7 +77,7 @@ function warnOf({ limits, settings }: WorkerEnvironment, telemetry: Telemetry): 
  * A call whose answer is lost is given up and repeated while there is time to settle: each of three tries has half
  * of the settle reserve at most. https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
  */
-const clientDefaults = (limits: Limits) => {
+export const clientDefaults = (limits: Limits) => {
   const timeoutMs = Math.max(250, Math.min(1000, settleReserveMs(limits) / 2));
   return {
     maxAttempts: 3,
@@ -72,7 +86,7 @@ const clientDefaults = (limits: Limits) => {
 };
 
 /** With an endpoint from the environment the queue's URL is only a name; the SDK would otherwise send to the URL's host. */
-function sqsClient(variables: Readonly<Record<string, string | undefined>>, limits: Limits): SQSClient {
+function sqsClient(variables: Variables, limits: Limits): SQSClient {
   const endpoint = variables.AWS_ENDPOINT_URL_SQS || variables.AWS_ENDPOINT_URL;
   return new SQSClient({ ...clientDefaults(limits), ...(endpoint ? { endpoint } : {}) });
 }

@@ -1,6 +1,6 @@
 import { digestOf } from '../../lambdas/operation/digest';
 import type { Message } from '../../lambdas/operation/message';
-import type { Operation } from '../../lambdas/operation/operation';
+import type { Bound, Operation } from '../../lambdas/operation/operation';
 import type { Fault } from '../../local/proxy-faults';
 import type { WorkerBench } from '../support/worker-bench';
 
@@ -10,7 +10,7 @@ export interface Named {
 }
 
 /** The base job of CASES.md, parsed. */
-export const message: Message = {
+export const message: Message & { readonly type: 'charge' } = {
   version: 1,
   tenantId: 'acme',
   operationId: 'op-1001',
@@ -27,8 +27,10 @@ export const message: Message = {
 export const nowMs = Date.UTC(2026, 0, 15);
 export const hourMs = 3_600_000;
 
+export type Charge = Operation & { readonly type: 'charge' };
+
 /** A queued record of `message`, with parts changed. */
-export function operation(changes: Partial<Operation> = {}): Operation {
+export function operation(changes: Partial<Charge> = {}): Charge {
   return {
     ...message,
     inputDigest: digestOf({ ...message, ...changes }),
@@ -39,9 +41,31 @@ export function operation(changes: Partial<Operation> = {}): Operation {
     redriveCount: 0,
     providerKey: `test/${changes.tenantId ?? 'acme'}/${changes.operationId ?? 'op-1001'}/charge/0`,
     providerParamsVersion: 1,
+    deadlineAtMs: nowMs + 12 * hourMs,
     acceptedBy: 'queue',
     createdAtMs: nowMs - 60_000,
     updatedAtMs: nowMs - 60_000,
+    ...changes,
+  };
+}
+
+/** What the first write of `message` under an id binds it to, with parts changed. */
+export function boundOf(
+  operationId: string,
+  changes: Partial<Bound & Charge> = {},
+): Bound & Pick<Charge, 'type'> {
+  const { version, type, input } = message;
+  return {
+    version,
+    type,
+    input,
+    inputDigest: digestOf({ ...message, operationId }),
+    providerKey: `test/acme/${operationId}/charge/0`,
+    providerParamsVersion: 1,
+    attemptLimit: 5,
+    deadlineAtMs: nowMs + 12 * hourMs,
+    acceptedBy: 'queue',
+    createdAtMs: nowMs,
     ...changes,
   };
 }

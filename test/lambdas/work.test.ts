@@ -82,14 +82,21 @@ describe('an ordinary life', () => {
     expect(await evidence(charge)).toEqual(first);
   });
 
-  test('costs one read and two writes, a replay one read', async () => {
+  test.each([
+    ['two writes of its own and two of its tenant', 50, 4],
+    ['two writes where tenants have no bounds', 0, 2],
+  ])('costs one read and %s, a replay one read', async (_writes, tenantMaxRunning, writes) => {
+    const { SETTINGS = '{}' } = bench.stack.environment;
+    bench.restart({ SETTINGS: JSON.stringify({ ...JSON.parse(SETTINGS), tenantMaxRunning }) });
+    await deliverOne(job());
     const charge = job();
     bench.stack.dynamodbProxy.resetCounts();
     await deliverOne(charge);
-    expect(bench.stack.dynamodbProxy.counts()).toEqual({ BatchGetItem: 1, UpdateItem: 2 });
+    expect(bench.stack.dynamodbProxy.counts()).toEqual({ BatchGetItem: 1, UpdateItem: writes });
     bench.stack.dynamodbProxy.resetCounts();
     await deliverOne(charge);
     expect(bench.stack.dynamodbProxy.counts()).toEqual({ BatchGetItem: 1 });
+    bench.restart();
   });
 
   test('a payment that is still processing is acknowledged and left to the reconciler', async () => {
@@ -126,11 +133,15 @@ describe('nothing is charged without a claim', () => {
   test('an API key that nobody has set yet: deferred at every delivery, never parked, no attempt used', async () => {
     bench.restart({ STRIPE_API_KEY: 'set-me' });
     const charge = job();
-    for (let receiveCount = 1; receiveCount <= 8; receiveCount++) {
+    for (let receiveCount = 1; receiveCount <= 4; receiveCount++) {
       const { isAcknowledged, comesBackIn } = await deliverOne(charge, { receiveCount });
       expect([isAcknowledged, (comesBackIn ?? 0) >= 1]).toEqual([false, true]);
     }
-    expect(await evidence(charge)).toMatchObject({ posts: 0, record: { state: 'queued', attemptCount: 0 } });
+    expect(await deliverOne(charge, { receiveCount: 5 })).toEqual(acknowledged);
+    expect(await evidence(charge)).toMatchObject({
+      posts: 0,
+      record: { state: 'queued', attemptCount: 0, dueAtMs: expect.any(Number) },
+    });
     bench.restart();
     expect(await deliverOne(charge)).toEqual(acknowledged);
     expect(await evidence(charge)).toMatchObject({ charges: 1, posts: 1 });
@@ -277,6 +288,27 @@ describe('a table in trouble', () => {
     ]);
     expect(await evidence(odd)).toMatchObject({ posts: 0 });
     expect(failed).toEqual(['m0']);
+    expect(await evidence(ordinary)).toMatchObject({ charges: 1 });
+  });
+});
+
+describe("a tenant's item that nobody here can read", () => {
+  test("fails its own tenant's messages and no other's", async () => {
+    const [odd, ordinary] = [job({ tenantId: 'odd' }), job()];
+    const client = new DynamoDBClient({
+      region: 'us-east-1',
+      credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+      endpoint: bench.stack.endpoints.dynamodb,
+    });
+    // An operator wrote a limit as text.
+    const Item = { pk: { S: 'tenant#odd' }, maxRunning: { S: '5' } };
+    await client.send(new PutItemCommand({ TableName: bench.stack.tableName, Item }));
+    client.destroy();
+    const { failed } = await deliver([
+      record(odd, { messageId: 'm0' }),
+      record(ordinary, { messageId: 'm1' }),
+    ]);
+    expect(failed).not.toContain('m1');
     expect(await evidence(ordinary)).toMatchObject({ charges: 1 });
   });
 });
@@ -544,13 +576,17 @@ describe('attempts', () => {
     while (bench.stack.clock.now() < untilMs) {
       receiveCount += 1;
       const { isAcknowledged, comesBackIn = 0 } = await deliverOne(charge, { receiveCount });
-      expect(isAcknowledged).toBe(false);
-      expect((await evidence(charge)).record).toMatchObject({ state: 'queued', attemptCount: 0 });
-      expect((await evidence(charge)).record).not.toHaveProperty('effectPossibleSinceMs');
-      await bench.stack.clock.advance(comesBackIn * 1000);
+      const { record: waiting } = await evidence(charge);
+      expect(waiting).toMatchObject({ state: 'queued', attemptCount: 0 });
+      expect(waiting).not.toHaveProperty('effectPossibleSinceMs');
+      // From the fifth delivery on the wait is kept in the table, and the next message is a new one.
+      expect([isAcknowledged, waiting?.dueAtMs !== undefined]).toEqual(Array(2).fill(receiveCount === 5));
+      const waitMs = isAcknowledged ? Number(waiting?.dueAtMs) - bench.stack.clock.now() : comesBackIn * 1000;
+      if (isAcknowledged) receiveCount = 0;
+      await bench.stack.clock.advance(Math.max(0, waitMs));
     }
     bench.stripe.clearFaults();
-    expect(await deliverOne(charge, { receiveCount: receiveCount + 1 })).toEqual(acknowledged);
+    expect(await deliverOne(charge)).toEqual(acknowledged);
     expect(await evidence(charge)).toMatchObject({ charges: 1, record: { attemptCount: 1 } });
   });
 

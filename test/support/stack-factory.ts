@@ -17,6 +17,14 @@ export function operationsStack(overrides: SettingsOverrides = {}) {
   return { stack, template: Template.fromStack(stack) };
 }
 
+/** The settings of a stage whose callers have tokens. */
+export const tokens = {
+  jwtIssuer: 'https://login.shop.test/pool',
+  jwtAudiences: ['shop'],
+  jwtTenantClaim: 'custom:tenantId',
+  customerTenantCheck: true,
+};
+
 /** Somebody else's stack with our construct in it, given what `bring` makes there. */
 export function foreignStack(bring: (stack: Stack) => ChargeOnceProps = () => ({})) {
   const env = { account: '111122223333', region: 'eu-west-1' };

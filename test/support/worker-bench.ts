@@ -1,16 +1,30 @@
 import { randomUUID } from 'node:crypto';
+import { DeleteMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
+import type { Accepted } from '../../lambdas/operation/accept';
+import type { Cancelled } from '../../lambdas/operation/cancel';
+import type { Message } from '../../lambdas/operation/message';
+import type { OperationId } from '../../lambdas/operation/operation';
+import type { SentDue } from '../../lambdas/operation/send-due';
 import { type LocalStack, type LocalStackOptions, startLocalStack } from '../../local/stack';
 import type { StripeStandIn } from '../../local/stripe-stand-in';
 
-/** The real handler in the test's own process, against the laptop stack, without an event source. */
+/** The real handlers in the test's own process, against the laptop stack, without an event source. */
 export interface WorkerBench {
   readonly stack: LocalStack;
   readonly stripe: StripeStandIn;
-  /** Hands messages to the handler. @returns the ids that it reported as failed */
+  /** Hands messages to the handler, redelivered ones a provider timeout later. @returns the ids that it reported as failed */
   deliver(records: readonly SQSRecord[], options?: DeliverOptions): Promise<string[]>;
   /** Calls the handler with anything. */
   invoke(event: unknown, options?: DeliverOptions): Promise<SQSBatchResponse>;
+  /** Delivers what the queue has now, in batches, and deletes what was not reported as failed. @returns the deliveries */
+  drain(): Promise<SQSRecord[]>;
+  /** Takes a job on, as the API does. */
+  accept(of: Job): Promise<Accepted>;
+  /** Asks for a cancel, as the API does. */
+  cancel(of: OperationId): Promise<Cancelled>;
+  /** One run of the reconciler. */
+  reconcile(): Promise<SentDue>;
   /** The delays that the handler set since the last call, by receipt handle, in seconds. */
   visibilities(): Map<string, number>;
   /** Log lines and metrics since the last call. */
@@ -25,9 +39,10 @@ export interface DeliverOptions {
   readonly remainingMs?: () => number;
 }
 
-/** Time is the stack's clock, for the handler too. */
+/** Time is the stack's clock, for the handler too. A tenant has 50 places, so that what one test leaves behind stops no other. */
 export async function startWorkerBench(options: LocalStackOptions = {}): Promise<WorkerBench> {
-  const stack = await startLocalStack({ ...options, startEventSource: false });
+  const limits = { tenantMaxRunning: 50, ...options.limits };
+  const stack = await startLocalStack({ ...options, limits, startEventSource: false });
   const { stripe } = stack;
   if (!stripe) throw new Error('The bench needs the Stripe stand-in');
   const now = jest.spyOn(Date, 'now').mockImplementation(() => stack.clock.now());
@@ -45,7 +60,13 @@ export async function startWorkerBench(options: LocalStackOptions = {}): Promise
     }),
   );
   const before = { ...process.env };
+  const sqs = new SQSClient({
+    region: 'us-east-1',
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    endpoint: stack.endpoints.sqs,
+  });
   let handler: (event: SQSEvent, context: Context) => Promise<SQSBatchResponse>;
+  let modules: ReturnType<typeof loadModules>;
   const restart = (environment: Readonly<Record<string, string | undefined>> = {}) => {
     process.env = { ...before, POWERTOOLS_DEV: 'true', POWERTOOLS_METRICS_DISABLED: 'false' };
     Object.assign(process.env, stack.environment);
@@ -55,6 +76,7 @@ export async function startWorkerBench(options: LocalStackOptions = {}): Promise
     }
     jest.isolateModules(() => {
       handler = require('../../lambdas/work').handler;
+      modules = loadModules();
     });
   };
   restart();
@@ -63,11 +85,34 @@ export async function startWorkerBench(options: LocalStackOptions = {}): Promise
     stack,
     stripe,
     async deliver(records, deliverOptions) {
+      // A message never comes back sooner than the call that was given up could still be running.
+      const isBack = ({ attributes }: SQSRecord) => Number(attributes?.ApproximateReceiveCount) > 1;
+      if (records.some(isBack)) await stack.clock.advance(stack.limits.providerTimeoutSeconds * 1000 + 1);
       const { batchItemFailures } = await bench.invoke({ Records: records }, deliverOptions);
       return batchItemFailures.map(({ itemIdentifier }) => itemIdentifier);
     },
     // The event is whatever the test says: the handler must live with it.
     invoke: (event, { remainingMs } = {}) => handler(event as SQSEvent, contextOf(stack, remainingMs)),
+    async drain() {
+      const all: SQSRecord[] = [];
+      for (;;) {
+        const records = await stack.eventSource.receive(stack.limits.batchSize);
+        if (records.length === 0) return all;
+        all.push(...records);
+        const failed = new Set(await bench.deliver(records));
+        const done = records.filter(({ messageId }) => !failed.has(messageId));
+        const deleteOne = ({ receiptHandle: ReceiptHandle }: SQSRecord) =>
+          sqs.send(new DeleteMessageCommand({ QueueUrl: stack.queueUrl, ReceiptHandle }));
+        await Promise.all(done.map(deleteOne));
+      }
+    },
+    accept: (of) => modules.accept(modules.api(), parsed(of)),
+    cancel: (of) => modules.cancel(modules.api(), of),
+    reconcile: () =>
+      modules.reconcile(
+        {},
+        contextOf(stack, () => 60_000),
+      ),
     visibilities: () => {
       const seen = new Map(visibilities);
       visibilities.clear();
@@ -79,10 +124,35 @@ export async function startWorkerBench(options: LocalStackOptions = {}): Promise
       stopListening();
       for (const spy of [now, ...consoles]) spy.mockRestore();
       process.env = before;
+      sqs.destroy();
       await stack.stop();
     },
   };
   return bench;
+}
+
+/** A fresh copy of the API's and the reconciler's code, as one process of each would load it. */
+function loadModules() {
+  const { accept } =
+    require('../../lambdas/operation/accept') as typeof import('../../lambdas/operation/accept');
+  const { cancel } =
+    require('../../lambdas/operation/cancel') as typeof import('../../lambdas/operation/cancel');
+  const { createApi } =
+    require('../../lambdas/runtime/wiring') as typeof import('../../lambdas/runtime/wiring');
+  const { handler: reconcile } =
+    require('../../lambdas/reconcile') as typeof import('../../lambdas/reconcile');
+  const created = createApi(process.env);
+  const api = () => ({ ...created.ports, telemetry: created.telemetry.of({ requestId: randomUUID() }) });
+  return { accept, cancel, reconcile, api };
+}
+
+/** What the API's request parser makes of a job. */
+function parsed(of: Job): Message {
+  const { parseMessage } =
+    require('../../lambdas/operation/message') as typeof import('../../lambdas/operation/message');
+  const read = parseMessage(JSON.stringify(of), 16_384);
+  if (read.kind !== 'message') throw new Error(`This is no job: ${JSON.stringify(read)}`);
+  return read.message;
 }
 
 function contextOf(stack: LocalStack, remainingMs?: () => number): Context {
@@ -100,6 +170,24 @@ function contextOf(stack: LocalStack, remainingMs?: () => number): Context {
     done: () => {},
     fail: () => {},
     succeed: () => {},
+  };
+}
+
+export type Job = OperationId & { readonly [field: string]: unknown };
+
+/** A refund of the contract, with parts changed. */
+export function refundOf(
+  charge: OperationId,
+  amountMinor: number,
+  changes: Readonly<Record<string, unknown>> = {},
+) {
+  return {
+    version: 1,
+    tenantId: charge.tenantId,
+    operationId: `re-${randomUUID()}`,
+    type: 'refund',
+    input: { chargeOperationId: charge.operationId, amountMinor },
+    ...changes,
   };
 }
 

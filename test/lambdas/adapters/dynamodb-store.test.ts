@@ -4,14 +4,14 @@ import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { DynamoDBDocumentClient, PutCommand } from '@aws-sdk/lib-dynamodb';
 import { marshall } from '@aws-sdk/util-dynamodb';
 import { DynamoDbStore } from '../../../lambdas/adapters/dynamodb-store';
+import { TableClient } from '../../../lambdas/adapters/table-client';
 import { decide, maxRedrives, windowOpensAtMs } from '../../../lambdas/operation/delivery';
-import { digestOf } from '../../../lambdas/operation/digest';
 import { limitsFrom } from '../../../lambdas/operation/limits';
 import type { Operation } from '../../../lambdas/operation/operation';
 import { type ClaimRequest, keyOf, type SettleRequest } from '../../../lambdas/operation/ports';
 import { isTerminal, parkedReasons, type Settlement, states } from '../../../lambdas/operation/state';
 import { type LocalStack, startLocalStack } from '../../../local/stack';
-import { message as base, hourMs, nowMs, operation, writesOf } from '../fixtures';
+import { message as base, boundOf, type Charge, hourMs, nowMs, operation, writesOf } from '../fixtures';
 
 const limits = limitsFrom();
 let stack: LocalStack;
@@ -20,7 +20,7 @@ let client: DynamoDBClient;
 beforeAll(async () => {
   stack = await startLocalStack({ startEventSource: false });
   client = clientAt(stack.endpoints.dynamodb);
-  store = new DynamoDbStore(client, stack.tableName, limits);
+  store = new DynamoDbStore(new TableClient(client, stack.tableName), limits);
 });
 afterAll(async () => {
   client.destroy();
@@ -38,7 +38,7 @@ const freshId = () => {
   return `op-${count}`;
 };
 
-async function put(changes: Partial<Operation> = {}): Promise<Operation> {
+async function put(changes: Partial<Charge> = {}): Promise<Operation> {
   const stored = operation({ operationId: freshId(), ...changes });
   const { tenantId, operationId, ...attributes } = stored;
   const Item = { pk: `op#${tenantId}#${operationId}`, ...attributes };
@@ -51,20 +51,13 @@ const stored = async (of: { tenantId: string; operationId: string }) =>
   (await store.look([of])).operations.get(keyOf(of));
 
 function claimOf(operationId: string, changes: Partial<ClaimRequest> = {}): ClaimRequest {
-  const message = { ...base, operationId };
   return {
-    message,
-    inputDigest: digestOf(message),
+    id: { tenantId: base.tenantId, operationId },
+    bound: boundOf(operationId),
     claimId: 'new-claim',
     nowMs,
     leaseExpiresAtMs: nowMs + 60_000,
     windowOpensAtMs: windowOpensAtMs(limits, nowMs),
-    first: {
-      providerKey: `test/acme/${operationId}/charge/0`,
-      providerParamsVersion: 1,
-      attemptLimit: 5,
-      acceptedBy: 'queue',
-    },
     ...changes,
   };
 }
@@ -77,24 +70,19 @@ describe('a claim', () => {
     expect(written).toEqual({
       kind: 'claimed',
       operation: {
-        ...request.message,
-        inputDigest: request.inputDigest,
+        ...request.id,
+        ...request.bound,
         state: 'running',
         claimId: 'new-claim',
         leaseExpiresAtMs: nowMs + 60_000,
         attemptCount: 1,
-        attemptLimit: 5,
         redriveCount: 0,
         effectPossibleSinceMs: nowMs,
         effectPossibleClaimId: 'new-claim',
-        providerKey: request.first.providerKey,
-        providerParamsVersion: 1,
-        acceptedBy: 'queue',
-        createdAtMs: nowMs,
         updatedAtMs: nowMs,
       },
     });
-    expect(await stored(request.message)).toEqual(written.operation);
+    expect(await stored(request.id)).toEqual(written.operation);
   });
 
   test('of a queued operation keeps what the first claim bound: inputs, key, parameters, limits and times', async () => {
@@ -143,7 +131,7 @@ describe('a claim', () => {
   });
 
   const windowMs = limits.providerWindowHours * hourMs;
-  test.each<[clause: string, changes: Partial<Operation>, request?: Partial<ClaimRequest>]>([
+  test.each<[clause: string, changes: Partial<Charge>, request?: Partial<ClaimRequest>]>([
     ['the inputs are others', { inputDigest: 'another' }],
     ['the window closed a moment ago', { effectPossibleSinceMs: nowMs - windowMs }],
     ['no attempt is left', { attemptCount: 5 }],
@@ -153,6 +141,8 @@ describe('a claim', () => {
     ['it succeeded', { state: 'succeeded' }],
     ['it failed', { state: 'failed' }],
     ['it was cancelled', { state: 'cancelled' }],
+    ['a cancel was asked for and no effect is possible', { cancelRequestedAtMs: nowMs - 1 }],
+    ['its deadline has come and it was never attempted', { attemptCount: 0, deadlineAtMs: nowMs }],
     ['it is parked and this is no redrive', { state: 'parked', parkedAtMs: nowMs - 2 }],
     ['the redriven message was sent at the park', { state: 'parked', parkedAtMs: nowMs - 1 }, { redrive }],
     ['it was redriven too often', { state: 'parked', parkedAtMs: nowMs - 2, redriveCount: 5 }, { redrive }],
@@ -176,8 +166,14 @@ describe('a claim', () => {
     expect(await stored(before)).toEqual(before);
   });
 
-  test.each<[clause: string, changes: Partial<Operation>, request?: Partial<ClaimRequest>]>([
+  test.each<[clause: string, changes: Partial<Charge>, request?: Partial<ClaimRequest>]>([
     ['queued', {}],
+    ['a millisecond before its deadline', { attemptCount: 0, deadlineAtMs: nowMs + 1 }],
+    ['past its deadline and attempted before', { deadlineAtMs: nowMs - 1 }],
+    [
+      'in doubt, though a cancel was asked for',
+      { cancelRequestedAtMs: nowMs - 1, effectPossibleSinceMs: nowMs - 2 },
+    ],
     ['inside the window by a millisecond', { effectPossibleSinceMs: nowMs - windowMs + 1 }],
     ['at its last attempt', { attemptCount: 4 }],
     ['held by a claim that lapsed a millisecond ago', { state: 'running', leaseExpiresAtMs: nowMs - 1 }],
@@ -213,7 +209,12 @@ describe('a claim', () => {
     for (const changes of unique) {
       const before = await put(changes);
       const request = claimOf(before.operationId);
-      const delivery = { ...request, receiveCount: 1, sentAtMs: redrive.sentAtMs };
+      const delivery = {
+        message: { ...base, operationId: before.operationId },
+        inputDigest: request.bound.inputDigest,
+        receiveCount: 1,
+        sentAtMs: redrive.sentAtMs,
+      };
       const decision = decide(delivery, before, limits, nowMs);
       const isRedrive = decision.kind === 'claim' ? decision.isRedrive : before.state === 'parked';
       const { kind } = await store.claim(isRedrive ? { ...request, redrive } : request);
@@ -302,7 +303,7 @@ describe('a settle', () => {
     const running = await claimed();
     const write = await store.settle(settleOf(running, settlement));
     expect(write).toMatchObject({
-      kind: 'settled',
+      kind: 'written',
       operation: { state: settlement.state, updatedAtMs: nowMs + 1000 },
     });
     const after = await stored(running);
@@ -331,7 +332,7 @@ describe('a settle', () => {
       const running = await claimed();
       stack.dynamodbProxy.intercept({ ...writesOf(running, 'settle'), times: 1 }, { kind: 'loseAnswer' });
       expect(await store.settle(settleOf(running, settlement))).toMatchObject({
-        kind: 'settled',
+        kind: 'written',
         operation: {
           state: settlement.state,
           attemptCount: 'countsAsAttempt' in settlement && !settlement.countsAsAttempt ? 0 : 1,
@@ -361,7 +362,7 @@ describe('a settle', () => {
     const next = { claimId: 'next-claim', nowMs: nowMs + 60_001, leaseExpiresAtMs: nowMs + 120_000 };
     await store.claim(claimOf(running.operationId, next));
     const late = await store.settle(settleOf(running, { state: 'settling', providerRef: 'pi_late' }));
-    expect(late).toMatchObject({ kind: 'settled', operation: { state: 'settling', providerRef: 'pi_late' } });
+    expect(late).toMatchObject({ kind: 'written', operation: { state: 'settling', providerRef: 'pi_late' } });
   });
 
   test('by a refusal never removes an effect that an earlier claim made possible', async () => {
@@ -397,7 +398,7 @@ describe('a settle', () => {
         return;
       }
       expect(write).toMatchObject({
-        kind: 'settled',
+        kind: 'written',
         operation: { state: 'succeeded', providerRef: 'pi_1' },
       });
       for (const gone of ['leaseExpiresAtMs', 'parkedReason', 'parkedAtMs', 'openShard', 'dueAtMs']) {
@@ -411,7 +412,7 @@ describe('a settle', () => {
     const next = { claimId: 'next-claim', nowMs: nowMs + 60_001, leaseExpiresAtMs: nowMs + 120_000 };
     const { operation: second } = await store.claim(claimOf(first.operationId, next));
     const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
-    expect(await store.settle(settleOf(first, proof))).toMatchObject({ kind: 'settled' });
+    expect(await store.settle(settleOf(first, proof))).toMatchObject({ kind: 'written' });
     expect(await store.settle(settleOf(second, proof, { nowMs: nowMs + 2000 }))).toMatchObject({
       kind: 'superseded',
     });
@@ -456,7 +457,7 @@ describe('a park', () => {
     const before = await put(lapsed);
     const { leaseExpiresAtMs: _, ...kept } = before;
     expect(await parkOf(before)).toEqual({
-      kind: 'settled',
+      kind: 'written',
       operation: {
         ...kept,
         state: 'parked',
@@ -469,7 +470,7 @@ describe('a park', () => {
     });
   });
 
-  test.each<[string, Partial<Operation>]>([
+  test.each<[string, Partial<Charge>]>([
     ['it was claimed meanwhile', { ...lapsed, claimId: 'next-claim', leaseExpiresAtMs: nowMs + 60_000 }],
     ['it was settled meanwhile', { state: 'succeeded' }],
     ['it was queued meanwhile', { state: 'queued' }],
@@ -484,10 +485,202 @@ describe('a park', () => {
     const before = await put(lapsed);
     stack.dynamodbProxy.intercept({ ...writesOf(before, 'settle'), times: 1 }, { kind: 'loseAnswer' });
     expect(await parkOf(before)).toMatchObject({
-      kind: 'settled',
+      kind: 'written',
       operation: { state: 'parked', parkedAtMs: nowMs },
     });
   });
+});
+
+const aCancel = { state: 'cancelled' } as const;
+
+describe('a cancel that was asked for while a call ran', () => {
+  const notSent = {
+    state: 'queued',
+    reason: 'rate_limited',
+    effect: 'none',
+    countsAsAttempt: false,
+  } as const;
+  const asked = async () => {
+    const running = await claimed();
+    await store.requestCancel({ seen: running, nowMs });
+    return running;
+  };
+
+  test('comes before a requeue that proved nothing was sent, and not before any other settle', async () => {
+    expect(await store.settle(settleOf(await asked(), notSent))).toMatchObject({
+      kind: 'superseded',
+      operation: { state: 'running', cancelRequestedAtMs: nowMs },
+    });
+    for (const settlement of settlements.filter((of) => !('effect' in of && of.effect === 'none')))
+      expect(await store.settle(settleOf(await asked(), settlement))).toMatchObject({ kind: 'written' });
+  });
+
+  test('ends the operation without a trace of an effect, an attempt or attention', async () => {
+    const running = await asked();
+    expect(await store.settle(settleOf(running, aCancel))).toMatchObject({ kind: 'written' });
+    const after = await stored(running);
+    expect(after).toMatchObject({
+      state: 'cancelled',
+      attemptCount: 0,
+      expiresAtSeconds: expect.any(Number),
+    });
+    for (const gone of ['effectPossibleSinceMs', 'effectPossibleClaimId', 'leaseExpiresAtMs', 'dueAtMs'])
+      expect(after).not.toHaveProperty(gone);
+  });
+
+  test('is refused where an earlier claim made the effect possible, and to a claim that is superseded', async () => {
+    const running = await asked();
+    const next = { claimId: 'next-claim', nowMs: nowMs + 60_001, leaseExpiresAtMs: nowMs + 120_000 };
+    const { operation: taken } = await store.claim(claimOf(running.operationId, next));
+    for (const by of [running, taken])
+      expect(await store.settle(settleOf(by, aCancel))).toMatchObject({ kind: 'superseded' });
+    expect(await stored(running)).toEqual(taken);
+  });
+});
+
+describe('a write on an operation that no claim holds', () => {
+  const dueAtMs = nowMs + 9000;
+  const index = { openShard: expect.any(Number), dueAtMs };
+  const idOf = (operationId: string) => ({ tenantId: base.tenantId, operationId });
+  const requestOf = (operationId: string) => ({
+    id: idOf(operationId),
+    bound: boundOf(operationId, { acceptedBy: 'api' }),
+    nowMs,
+  });
+  const error = { code: 'deadline_exceeded', message: 'late' };
+  const writes = {
+    accept: (id: string) => store.accept({ ...requestOf(id), dueAtMs }),
+    defer: (id: string) => store.defer({ ...requestOf(id), seen: undefined, dueAtMs }),
+    fail: (id: string) => store.fail({ ...requestOf(id), error }),
+  };
+
+  test.each([
+    ['accept', { state: 'queued', attemptCount: 0, acceptedBy: 'api', ...index }],
+    ['defer', { state: 'queued', attemptCount: 0, ...index }],
+    ['fail', { state: 'failed', attemptCount: 0, error, expiresAtSeconds: expect.any(Number) }],
+  ] as const)('%s binds a new id to its inputs', async (name, expected) => {
+    const operationId = freshId();
+    const write = await writes[name](operationId);
+    expect(write).toMatchObject({
+      kind: 'written',
+      operation: { ...boundOf(operationId, { acceptedBy: 'api' }), ...expected },
+    });
+    expect(await stored(idOf(operationId))).toEqual(write.operation);
+  });
+
+  const allowed: Readonly<Record<keyof typeof writes, readonly Partial<Charge>[]>> = {
+    accept: [],
+    defer: [{ attemptCount: 0 }, { attemptCount: 3, effectPossibleSinceMs: nowMs - 1 }],
+    fail: [{ attemptCount: 0 }],
+  };
+  const records: readonly Partial<Charge>[] = [
+    ...states.map((state) => ({ state, attemptCount: 0, leaseExpiresAtMs: nowMs - 1 })),
+    { attemptCount: 1 },
+    { attemptCount: 0, inputDigest: 'another' },
+    { attemptCount: 0, effectPossibleSinceMs: nowMs - 1 },
+  ];
+  test.each(['accept', 'defer', 'fail'] as const)('%s leaves every other record as it is', async (name) => {
+    for (const changes of records) {
+      const isAllowed =
+        name !== 'accept' &&
+        (changes.state ?? 'queued') === 'queued' &&
+        changes.inputDigest === undefined &&
+        (name === 'defer' || (changes.attemptCount === 0 && changes.effectPossibleSinceMs === undefined));
+      const before = await put(changes);
+      const { kind, operation: now } = await writes[name](before.operationId);
+      expect({ changes, kind }).toEqual({ changes, kind: isAllowed ? 'written' : 'superseded' });
+      if (!isAllowed) expect([now, await stored(before)]).toEqual([before, before]);
+    }
+    for (const changes of allowed[name]) {
+      const before = await put(changes);
+      const { operation: now } = await writes[name](before.operationId);
+      // What the id was bound to stays: key, deadline, who accepted it, and how often it was attempted.
+      for (const kept of [
+        'providerKey',
+        'deadlineAtMs',
+        'acceptedBy',
+        'createdAtMs',
+        'attemptCount',
+      ] as const)
+        expect(now?.[kept]).toEqual(before[kept]);
+    }
+  });
+
+  test.each(['accept', 'fail', 'defer'] as const)(
+    '%s whose answer was lost recognises itself',
+    async (name) => {
+      const operationId = freshId();
+      stack.dynamodbProxy.intercept(
+        { ...writesOf(idOf(operationId), 'settle'), times: 1 },
+        { kind: 'loseAnswer' },
+      );
+      expect(await writes[name](operationId)).toMatchObject({ kind: 'written' });
+    },
+  );
+
+  test('cancel is granted to a queued or parked operation without a possible effect, and to no other', async () => {
+    for (const state of states) {
+      for (const effectPossibleSinceMs of [undefined, nowMs - 1]) {
+        const before = await put({
+          state,
+          ...(effectPossibleSinceMs === undefined ? {} : { effectPossibleSinceMs }),
+        });
+        const { kind } = await store.cancel({ seen: before, nowMs });
+        const may = ['queued', 'parked'].includes(state) && effectPossibleSinceMs === undefined;
+        expect({ state, kind }).toEqual({ state, kind: may ? 'written' : 'superseded' });
+        if (!may) expect(await stored(before)).toEqual(before);
+      }
+    }
+  });
+
+  test('cancel and its request are refused when the operation was claimed since it was seen', async () => {
+    const before = await put({ attemptCount: 0 });
+    const { operation: running } = await store.claim(claimOf(before.operationId));
+    for (const write of [store.cancel({ seen: before, nowMs }), store.requestCancel({ seen: before, nowMs })])
+      expect(await write).toEqual({ kind: 'superseded', operation: running });
+    expect(await stored(before)).toEqual(running);
+  });
+
+  test('a postpone moves the due time once, and only of the operation as it was read', async () => {
+    const before = await put({ openShard: 1, dueAtMs: nowMs });
+    expect(await store.postpone(before, nowMs + 5)).toBe(true);
+    expect(await store.postpone(before, nowMs + 6)).toBe(false);
+    expect(await stored(before)).toEqual({ ...before, dueAtMs: nowMs + 5 });
+    const running = await put({ state: 'running', openShard: 1, dueAtMs: nowMs, leaseExpiresAtMs: nowMs });
+    expect(await store.postpone({ ...running, state: 'queued' }, nowMs + 5)).toBe(false);
+  });
+
+  test('a part of a charge is reserved once by its refund, within the charge, and given back once', async () => {
+    const charge = await put({ state: 'succeeded', providerRef: 'pi_1' });
+    const reserve = async (refundId: string, amountMinor: number) => {
+      const seen = await stored(charge);
+      return (await store.reserveRefund(seen ?? charge, refundId, { amountMinor, reservedAtMs: nowMs })).kind;
+    };
+    expect(await reserve('r0', 2000)).toBe('superseded');
+    expect(await reserve('r1', 1000)).toBe('written');
+    expect(await reserve('r1', 1000)).toBe('written');
+    expect(await reserve('r1', 999)).toBe('superseded');
+    expect(await reserve('r2', 1000)).toBe('superseded');
+    expect(await reserve('r2', 999)).toBe('written');
+    const [r1, r2] = [1000, 999].map((amountMinor) => ({ amountMinor, reservedAtMs: nowMs }));
+    expect(await stored(charge)).toMatchObject({ refunds: { r1, r2 }, refundedMinor: 1999 });
+    for (let more = 0; more < 2; more++) await store.releaseRefund(charge, 'r1', { amountMinor: 1000 });
+    await store.releaseRefund(charge, 'r2', { amountMinor: 1000 });
+    await store.releaseRefund(charge, 'r2', { amountMinor: 999, reservedAtMs: nowMs - 1 });
+    expect(await stored(charge)).toMatchObject({ refunds: { r2 }, refundedMinor: 999 });
+  });
+
+  test.each(states.filter((state) => state !== 'succeeded'))(
+    'no part of a %s charge is reserved',
+    async (state) => {
+      const charge = await put({ state });
+      const part = { amountMinor: 1, reservedAtMs: nowMs };
+      expect(await store.reserveRefund(charge, 'r1', part)).toEqual({
+        kind: 'superseded',
+        operation: charge,
+      });
+    },
+  );
 });
 
 describe('a look', () => {
@@ -519,10 +712,10 @@ describe('a look', () => {
       { Responses: {}, UnprocessedKeys: left },
       { Responses: { [stack.tableName]: [itemOf(two)] }, UnprocessedKeys: {} },
     ]);
-    const { operations: seen } = await new DynamoDbStore(table.client, stack.tableName, limits).look([
-      one,
-      two,
-    ]);
+    const { operations: seen } = await new DynamoDbStore(
+      new TableClient(table.client, stack.tableName),
+      limits,
+    ).look([one, two]);
     expect([...seen.values()]).toEqual([one, two]);
     expect(table.asked.slice(1)).toEqual(
       [left, left].map(({ [stack.tableName]: keys }) => ({
@@ -535,7 +728,7 @@ describe('a look', () => {
   test('gives up when the table stays throttled, rather than calling a known operation new', async () => {
     const left = { [stack.tableName]: { Keys: [{ pk: { S: 'op#acme#one' } }] } };
     const table = await tableThatAnswers([{ Responses: {}, UnprocessedKeys: left }]);
-    const look = new DynamoDbStore(table.client, stack.tableName, limits).look([
+    const look = new DynamoDbStore(new TableClient(table.client, stack.tableName), limits).look([
       { tenantId: 'acme', operationId: 'one' },
     ]);
     await expect(look).rejects.toThrow(/throttled/);
@@ -551,7 +744,7 @@ test('a refusal that carries the item, as DynamoDB itself gives it, needs no sec
     Item: marshall({ pk: `op#${tenantId}#${operationId}`, ...attributes }),
   };
   const table = await tableThatAnswers([refusal], 400);
-  const of = new DynamoDbStore(table.client, stack.tableName, limits);
+  const of = new DynamoDbStore(new TableClient(table.client, stack.tableName), limits);
   const known = { tenantId, operationId, ...attributes };
   expect(await of.claim(claimOf(operationId))).toEqual({ kind: 'refused', operation: known });
   const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
@@ -608,7 +801,7 @@ test('the end of a retention moves only where there is one', async () => {
 
 describe('a record', () => {
   const longId = (start: string) => start.padEnd(36, 'x');
-  const largest = (changes: Partial<Operation> = {}): Operation => {
+  const largest = (changes: Partial<Charge> = {}): Operation => {
     const tenantId = longId('tenant');
     const operationId = longId('op');
     return operation({

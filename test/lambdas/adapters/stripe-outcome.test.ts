@@ -1,5 +1,5 @@
 import Stripe from 'stripe';
-import { outcomeOf } from '../../../lambdas/adapters/stripe-outcome';
+import { chargeOutcomeOf, refundOutcomeOf } from '../../../lambdas/adapters/stripe-outcome';
 
 const system = (code: string, syscall: string) =>
   Object.assign(new Error(`${syscall} ${code}`), { code, syscall });
@@ -10,6 +10,8 @@ const connectionError = (cause: Error) =>
     detail: new TypeError('fetch failed', { cause }),
   });
 
+const both = [chargeOutcomeOf, refundOutcomeOf];
+
 test.each([
   ['ECONNREFUSED', 'connect'],
   ['ENOTFOUND', 'getaddrinfo'],
@@ -17,10 +19,12 @@ test.each([
   ['EHOSTUNREACH', 'connect'],
   ['ENETUNREACH', 'connect'],
 ])('%s of %s was before anything was sent', (code, syscall) => {
-  expect(outcomeOf({ error: connectionError(system(code, syscall)) })).toEqual({
-    kind: 'notSent',
-    reason: 'connection_refused',
-  });
+  for (const outcomeOf of both) {
+    expect(outcomeOf({ error: connectionError(system(code, syscall)) })).toEqual({
+      kind: 'notSent',
+      reason: 'connection_refused',
+    });
+  }
 });
 
 test.each([
@@ -31,15 +35,18 @@ test.each([
   ['EHOSTUNREACH', 'read'],
   ['ENETUNREACH', 'write'],
 ])('%s of %s may have been after the request was sent', (code, syscall) => {
-  expect(outcomeOf({ error: connectionError(system(code, syscall)) })).toMatchObject({
-    kind: 'unknown',
-    keySpent: false,
-  });
+  for (const outcomeOf of both) {
+    expect(outcomeOf({ error: connectionError(system(code, syscall)) })).toMatchObject({
+      kind: 'unknown',
+      keySpent: false,
+    });
+  }
 });
 
 test.each([[undefined], [null], ['text'], [7], [new Error('a bug')], [{ statusCode: 402 }]])(
   'what no Stripe call throws (%p) says nothing about the money',
   (error) => {
-    expect(outcomeOf({ error })).toMatchObject({ kind: 'unknown', keySpent: false });
+    for (const outcomeOf of both)
+      expect(outcomeOf({ error })).toMatchObject({ kind: 'unknown', keySpent: false });
   },
 );

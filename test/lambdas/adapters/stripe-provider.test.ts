@@ -3,11 +3,9 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { ApiKey } from '../../../lambdas/adapters/stripe-key';
 import { fixedKey } from '../../../lambdas/adapters/stripe-key';
 import { StripeProvider } from '../../../lambdas/adapters/stripe-provider';
-import type { Message } from '../../../lambdas/operation/message';
-import type { Operation } from '../../../lambdas/operation/operation';
 import type { Fault, FaultMatch } from '../../../local/stripe-faults';
 import { type StripeStandIn, startStripeStandIn } from '../../../local/stripe-stand-in';
-import { operation } from '../fixtures';
+import { type Charge, operation } from '../fixtures';
 
 const timeoutMs = 400;
 let stripe: StripeStandIn;
@@ -25,18 +23,18 @@ function providerAt(url: string, key: ApiKey = fixedKey('sk_test_local_stand_in'
 }
 
 let count = 0;
-function fresh(input: Partial<Message['input']> = {}, changes: Partial<Operation> = {}): Operation {
+function fresh(input: Partial<Charge['input']> = {}, changes: Partial<Charge> = {}): Charge {
   count += 1;
   const { input: base, ...rest } = operation({ operationId: `op-${count}`, ...changes });
   return { ...rest, input: { ...base, ...input } };
 }
 
-const charge = (of: Operation, by = provider) => by.charge(of, timeoutMs);
-const plan = (of: Operation, fault: Fault, match: FaultMatch = {}) =>
+const charge = (of: Charge, by = provider) => by.charge(of, timeoutMs);
+const plan = (of: Charge, fault: Fault, match: FaultMatch = {}) =>
   stripe.fault(fault, { operationId: of.operationId, ...match });
-const requestsOf = ({ operationId }: Operation) =>
+const requestsOf = ({ operationId }: Charge) =>
   stripe.requests().filter((request) => request.operation === `acme/${operationId}`);
-const movedBy = ({ operationId }: Operation) =>
+const movedBy = ({ operationId }: Charge) =>
   stripe.ledger().filter(({ metadata }) => metadata.operationId === operationId);
 
 describe('the request', () => {
@@ -245,7 +243,7 @@ function answer(status: number, error: { code?: string; message?: string }) {
 describe('an intent that waits for the customer', () => {
   const waiting = () => fresh({ paymentMethodId: 'pm_requiresAction' });
   const cancels = { path: /\/cancel$/ };
-  const statusOf = ({ operationId }: Operation) =>
+  const statusOf = ({ operationId }: Charge) =>
     stripe
       .paymentIntents()
       .filter(({ metadata }) => metadata.operationId === operationId)

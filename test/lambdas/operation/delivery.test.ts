@@ -11,7 +11,7 @@ import { digestOf } from '../../../lambdas/operation/digest';
 import { limitsFrom } from '../../../lambdas/operation/limits';
 import type { Operation } from '../../../lambdas/operation/operation';
 import { isTerminal, parkedReasons, states } from '../../../lambdas/operation/state';
-import { hourMs, message, nowMs, operation } from '../fixtures';
+import { type Charge, hourMs, message, nowMs, operation } from '../fixtures';
 
 const limits = limitsFrom();
 const windowMs = limits.providerWindowHours * hourMs;
@@ -131,7 +131,7 @@ test('a message sent before the park, or at that very time, drains with the reas
 });
 
 test('a redrive that can do nothing says why', () => {
-  const parked = (changes: Partial<Operation>) =>
+  const parked = (changes: Partial<Charge>) =>
     decideNow(operation({ state: 'parked', parkedAtMs: 0, parkedReason: 'attempts_exhausted', ...changes }));
   expect(parked({ redriveCount: 5 })).toEqual({ kind: 'giveUp', reason: 'redrives_exhausted' });
   expect(parked({ effectPossibleSinceMs: 0 })).toEqual({ kind: 'giveUp', reason: 'provider_window_closed' });

@@ -38,6 +38,8 @@ test('the defaults are those of DESIGN section 7', () => {
     deadlineHours: 12,
     maxMessageBytes: 16_384,
     recordRetentionDays: 90,
+    allowDirectRefunds: false,
+    customerTenantCheck: false,
     openShards: 8,
   });
 });

@@ -20,7 +20,7 @@ test('the job of the contract is read as it is', () => {
 });
 
 test('unknown fields outside input are ignored', () => {
-  expect(parse({ ...message, deadlineAt: '2026-01-01T00:00:00Z', trace: { a: [1] } })).toEqual({
+  expect(parse({ ...message, sentBy: 'billing', trace: { a: [1] } })).toEqual({
     kind: 'message',
     message,
   });
@@ -145,8 +145,8 @@ test('a currency with a coarser unit refuses finer amounts', () => {
 });
 
 test('a type that is none is named', () => {
-  expect(problemOf({ ...message, type: 'Charge' })).toBe('type is "Charge"; it must be "charge"');
-  expect(problemOf({ ...message, type: undefined })).toBe('type is missing; it must be "charge"');
+  expect(problemOf({ ...message, type: 'Charge' })).toBe('type is "Charge"; it must be "charge" or "refund"');
+  expect(problemOf({ ...message, type: undefined })).toBe('type is missing; it must be "charge" or "refund"');
 });
 
 test('unknown fields in input are refused by name', () => {

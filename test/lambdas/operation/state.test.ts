@@ -38,7 +38,7 @@ test('the table of legal moves is the one of DESIGN section 4', () => {
   for (const state of states) expect(legalMoves[state]).toEqual(expect.arrayContaining(designMoves[state]));
   // Nothing that was accepted by the provider, parked or settled is ever forgotten by becoming new again.
   expect(legalMoves.settling).not.toContain('running');
-  expect(legalMoves.running).not.toContain('cancelled');
+  expect(legalMoves.settling).not.toContain('cancelled');
 });
 
 const designMoves: Readonly<Record<(typeof states)[number], readonly string[]>> = {
@@ -53,6 +53,10 @@ const designMoves: Readonly<Record<(typeof states)[number], readonly string[]>> 
 
 test('every settlement of every outcome is a legal move from running', () => {
   for (const { settlement } of all) expect(legalMoves.running).toContain(settlement.state);
+});
+
+test('no outcome by itself cancels: only a wish that was asked for does', () => {
+  for (const { settlement } of all) expect(settlement.state).not.toBe('cancelled');
 });
 
 test('a proof of an effect may settle every state that is not terminal', () => {

@@ -1,0 +1,59 @@
+import type { Limits } from '../operation/limits';
+import type { ClaimRequest } from '../operation/ports';
+import { attention, bind, due, park, valuesOf } from './operation-parts';
+import type { ConditionalUpdate } from './table-client';
+
+/**
+ *   claim = neverSeen
+ *        or sameInputs and windowOpen and wanted and attemptsLeft and inTime and ( queued or lapsed )
+ *        or sameInputs and windowOpen and wanted and redriven        (a parked operation's message, sent again)
+ */
+export const claimClauses = {
+  /** The first delivery of an id binds it to its inputs. */
+  neverSeen: 'attribute_not_exists(pk)',
+  /** G3: other inputs under the same id are never run. */
+  sameInputs: '#inputDigest = :inputDigest',
+  /** G6: no POST after the provider may have forgotten the key. */
+  windowOpen: '(attribute_not_exists(#effectPossibleSinceMs) OR #effectPossibleSinceMs > :windowOpensAtMs)',
+  /** Bounded retries: the attempt that this claim counts is within the limit. */
+  attemptsLeft: '#attemptCount < #attemptLimit',
+  queued: '#state = :queued',
+  /** G5: a dead worker's claim holds until its lease ends and no longer; a live one is left alone. */
+  lapsed: '(#state = :running AND #leaseExpiresAtMs < :updatedAtMs)',
+  /** G9: a wish to cancel is granted instead, where no effect is possible. */
+  wanted: '(attribute_not_exists(#cancelRequestedAtMs) OR attribute_exists(#effectPossibleSinceMs))',
+  /** Past its deadline only what was attempted before goes on. */
+  inTime: '(#deadlineAtMs > :updatedAtMs OR #attemptCount > :zero)',
+  /** Only a message that was sent after the operation was parked, and a bounded number of times. */
+  redriven: '(#state = :parked AND #parkedAtMs < :sentAtMs AND #redriveCount < :maxRedrives)',
+} as const;
+
+export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalUpdate {
+  const { neverSeen, sameInputs, windowOpen, attemptsLeft, queued, lapsed, redriven } = claimClauses;
+  const { wanted, inTime } = claimClauses;
+  const { redrive, bound, dueAtMs } = request;
+  const takeable = redrive ? redriven : `${attemptsLeft} AND ${inTime} AND (${queued} OR ${lapsed})`;
+  const attend = dueAtMs === undefined ? {} : due(bound, limits, dueAtMs);
+  return {
+    condition: `${neverSeen} OR (${sameInputs} AND ${windowOpen} AND ${wanted} AND ${takeable})`,
+    assign: {
+      state: 'running',
+      claimId: request.claimId,
+      leaseExpiresAtMs: request.leaseExpiresAtMs,
+      updatedAtMs: request.nowMs,
+      ...attend,
+    },
+    set: [
+      // Counted, and the effect possible, before the provider is called: a crash needs no write.
+      '#attemptCount = if_not_exists(#attemptCount, :zero) + :one',
+      '#effectPossibleSinceMs = if_not_exists(#effectPossibleSinceMs, :updatedAtMs)',
+      '#effectPossibleClaimId = if_not_exists(#effectPossibleClaimId, :claimId)',
+      ...bind(bound, redrive ? ['attemptLimit', 'redriveCount'] : []),
+      ...(redrive
+        ? ['#attemptLimit = #attemptCount + :maxAttempts', '#redriveCount = #redriveCount + :one']
+        : []),
+    ],
+    remove: [...park, ...(dueAtMs === undefined ? attention : []), 'error'],
+    values: { ...valuesOf(bound), windowOpensAtMs: request.windowOpensAtMs, ...redrive },
+  };
+}

@@ -1,0 +1,35 @@
+import type { Limits } from '../operation/limits';
+import type { Bound, Operation } from '../operation/operation';
+
+/** Binds an id to its inputs: the first write wins, and every later one leaves it as it is. */
+export function bind(bound: Bound, except: readonly string[] = []): string[] {
+  return Object.keys(initial(bound))
+    .filter((attribute) => !except.includes(attribute))
+    .map((attribute) => `#${attribute} = if_not_exists(#${attribute}, :${attribute})`);
+}
+
+export const initial = (bound: Bound) => ({ ...bound, redriveCount: 0 });
+
+export const valuesOf = (bound: Bound) => ({ ...initial(bound), zero: 0, one: 1 });
+
+export const lease = ['leaseExpiresAtMs'];
+export const park = ['parkedReason', 'parkedAtMs'];
+export const attention = ['openShard', 'dueAtMs'];
+export const effect = ['effectPossibleSinceMs', 'effectPossibleClaimId'];
+
+export const minuteMs = 60_000;
+
+/** DynamoDB's TTL is in seconds. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html */
+export const retention = (limits: Limits, nowMs: number) => ({
+  expiresAtSeconds: Math.floor(nowMs / 1000) + limits.recordRetentionDays * 86_400,
+});
+
+/** The operation's place in the attention index: a shard by its digest, so that writes spread. */
+export const due = (
+  { inputDigest }: Pick<Operation, 'inputDigest'>,
+  { openShards }: Limits,
+  dueAtMs: number,
+) => ({
+  openShard: Number.parseInt(inputDigest.slice(0, 8), 16) % openShards,
+  dueAtMs,
+});

@@ -1,0 +1,39 @@
+import type { Operation, RefundPart } from '../operation/operation';
+import type { ConditionalUpdate } from './table-client';
+
+/** A refund's part of its charge, once per refund; the sum of the parts stays within the charge. */
+export function refundReservationUpdate(
+  charge: Operation,
+  refundId: string,
+  part: RefundPart,
+): ConditionalUpdate {
+  const succeeded = '#state = :succeeded';
+  const { amountMinor } = part;
+  if (charge.refunds === undefined) {
+    return {
+      condition: `${succeeded} AND attribute_not_exists(#refunds) AND #input.#amountMinor >= :refundedMinor`,
+      assign: { refunds: { [refundId]: part }, refundedMinor: amountMinor },
+      values: { succeeded: 'succeeded' },
+    };
+  }
+  return {
+    condition: `${succeeded} AND attribute_not_exists(#refunds.#refund) AND #refundedMinor <= :mostBefore`,
+    set: ['#refunds.#refund = :part', '#refundedMinor = #refundedMinor + :amountMinor'],
+    values: { succeeded: 'succeeded', part, amountMinor, mostBefore: charge.input.amountMinor - amountMinor },
+    names: { refund: refundId },
+  };
+}
+
+export function refundReleaseUpdate(
+  refundId: string,
+  { amountMinor, reservedAtMs }: Pick<RefundPart, 'amountMinor'> & Partial<RefundPart>,
+): ConditionalUpdate {
+  const isSeen = reservedAtMs === undefined ? '' : ' AND #refunds.#refund.#reservedAtMs = :reservedAtMs';
+  return {
+    condition: `#refunds.#refund.#amountMinor = :amountMinor${isSeen}`,
+    set: ['#refundedMinor = #refundedMinor - :amountMinor'],
+    remove: ['refunds.#refund'],
+    values: { amountMinor, reservedAtMs },
+    names: { refund: refundId },
+  };
+}

@@ -1,0 +1,185 @@
+import {
+  backOffSeconds,
+  type Decision,
+  type Delivery,
+  type Disposition,
+  decide,
+  durableFromDelivery,
+} from './delivery';
+import type { Limits } from './limits';
+import type { Bound, Operation } from './operation';
+import type { Clock, OperationStore, OperationTelemetry, Provider, ServiceCalls, TenantStore } from './ports';
+import type { Settlement } from './state';
+
+export interface AttemptPorts {
+  readonly store: OperationStore;
+  readonly tenants: TenantStore;
+  readonly serviceCalls: ServiceCalls;
+  readonly provider: Provider;
+  readonly clock: Clock;
+  /** A fencing token that was never used before; short, because every record stores one. */
+  readonly newClaimId: () => string;
+  /** 0 to below 1. */
+  readonly random: () => number;
+  readonly limits: Limits;
+  /** Keeps two stacks on one provider account apart. At most 100 characters. */
+  readonly providerKeyPrefix: string;
+  readonly telemetry: OperationTelemetry;
+}
+
+/** One delivery on its way, and what its operation's id is bound to. */
+export interface Cycle {
+  readonly ports: AttemptPorts;
+  readonly delivery: Delivery;
+  readonly bound: Bound;
+}
+
+/** What a settled attempt means for its message. */
+export async function dispositionOf(cycle: Cycle, settlement: Settlement): Promise<Disposition> {
+  switch (settlement.state) {
+    case 'failed':
+    case 'cancelled':
+      await giveBackRefund(cycle);
+      return { kind: 'acknowledge', reason: 'settled' };
+    case 'succeeded':
+    case 'settling':
+      return { kind: 'acknowledge', reason: 'settled' };
+    case 'parked':
+      return { kind: 'giveUp', reason: settlement.parkedReason };
+    case 'queued':
+      if (isDurable(cycle.delivery)) return { kind: 'acknowledge', reason: 'kept' };
+      return deferral(cycle.ports, cycle.delivery, settlement.reason);
+  }
+}
+
+/** Somebody else's write came first: their record says what becomes of our message. */
+export const reconsider = (cycle: Cycle, operation: Operation): Promise<Disposition> =>
+  carryOut(cycle, operation, decide(cycle.delivery, operation, cycle.ports.limits, cycle.ports.clock()));
+
+/** Makes the write that a decision asks for; the others are dispositions already. */
+export async function carryOut(
+  cycle: Cycle,
+  seen: Operation | undefined,
+  decision: Decision,
+): Promise<Disposition> {
+  const { ports, delivery, bound } = cycle;
+  const { store, telemetry } = ports;
+  const nowMs = ports.clock();
+  const id = delivery.message;
+  switch (decision.kind) {
+    case 'claim':
+      return carryOut(cycle, seen, deferral(ports, delivery, 'contended'));
+    case 'defer': {
+      // A wait must not end in the dead-letter queue: from the fifth delivery on it is kept in the table.
+      if (!isDurable(delivery) || !mayBeKept(seen, nowMs)) return decision;
+      const keptUntilMs = nowMs + decision.delaySeconds * 1000;
+      const write = await store.defer({ id, seen, bound, nowMs, dueAtMs: keptUntilMs });
+      if (write.kind === 'superseded') return decision;
+      if (seen?.state !== 'running') telemetry.changed(write.operation, seen?.state ?? 'new');
+      return { kind: 'acknowledge', reason: 'kept' };
+    }
+    case 'park': {
+      if (!seen) throw new Error('an operation without a record cannot be parked');
+      const { parkedReason } = decision;
+      const write = await store.park({ seen, parkedReason, nowMs, sentAtMs: delivery.sentAtMs });
+      if (write.kind === 'superseded') return contended(cycle, write.operation);
+      telemetry.changed(write.operation, seen.state);
+      await leave(ports, write.operation);
+      return { kind: 'giveUp', reason: parkedReason };
+    }
+    case 'fail':
+    case 'cancel': {
+      const write =
+        decision.kind === 'fail'
+          ? await store.fail({ id, bound, nowMs, error: decision.error })
+          : await store.cancel({ seen: needed(seen), nowMs });
+      if (write.kind === 'superseded') return contended(cycle, write.operation);
+      telemetry.changed(write.operation, seen?.state ?? 'new');
+      await leave(ports, write.operation);
+      await giveBackRefund(cycle);
+      return { kind: 'acknowledge', reason: 'settled' };
+    }
+    case 'acknowledge':
+      if (seen && retentionEndsSoon(seen, nowMs)) await store.extendRetention(seen, nowMs);
+      return decision;
+    case 'reject':
+    case 'giveUp':
+      return decision;
+  }
+}
+
+/** Somebody else's write came first: what their record says is found out later. */
+const contended = (cycle: Cycle, now: Operation | undefined): Promise<Disposition> =>
+  carryOut(cycle, now, deferral(cycle.ports, cycle.delivery, 'contended'));
+
+/** Waits, or was left running by a worker that died. A live lease belongs to a delivery that runs. */
+const mayBeKept = (seen: Operation | undefined, nowMs: number): boolean =>
+  !seen || seen.state === 'queued' || (seen.state === 'running' && (seen.leaseExpiresAtMs ?? 0) < nowMs);
+
+/** Comes back by its visibility after a back-off, or is kept in the table where that would end in the dead-letter queue. */
+export const deferral = ({ limits, random }: AttemptPorts, delivery: Delivery, reason: string) =>
+  ({ kind: 'defer', reason, delaySeconds: backOffSeconds(limits, delivery.receiveCount, random) }) as const;
+
+export const isDurable = ({ receiveCount }: Delivery): boolean => receiveCount >= durableFromDelivery;
+
+/** When the reconciler sends a requeued operation again. */
+export const dueAtMs = (
+  { limits, random }: AttemptPorts,
+  { receiveCount }: Delivery,
+  nowMs: number,
+): number => nowMs + backOffSeconds(limits, receiveCount, random) * 1000;
+
+/** Gives back what a claim held. What fails here heals: a slot lapses with its lease, a place is evicted when it would matter. */
+export async function release(
+  ports: AttemptPorts,
+  operation: Pick<Operation, 'tenantId' | 'operationId' | 'acceptedBy'>,
+  claimId: string,
+  hasEnded: boolean,
+): Promise<void> {
+  const holdsPlace = hasEnded && operation.acceptedBy === 'api';
+  await tolerate(
+    ports,
+    'a slot was not given back',
+    ports.tenants.releaseSlot(operation, claimId, holdsPlace),
+  );
+}
+
+export async function keep(
+  ports: AttemptPorts,
+  operation: Operation,
+  claimId: string,
+  untilMs: number,
+): Promise<void> {
+  await tolerate(ports, 'a slot was not kept', ports.tenants.keepSlot(operation, claimId, untilMs));
+}
+
+export async function leave(ports: AttemptPorts, operation: Operation): Promise<void> {
+  if (operation.acceptedBy !== 'api') return;
+  await tolerate(ports, 'an accepted place was not given back', ports.tenants.leave(operation));
+}
+
+/** A refund that ended without an effect holds no part of its charge any more. */
+async function giveBackRefund({ ports, delivery }: Cycle): Promise<void> {
+  const { message } = delivery;
+  if (message.type !== 'refund') return;
+  const charge = { tenantId: message.tenantId, operationId: message.input.chargeOperationId };
+  const given = ports.store.releaseRefund(charge, message.operationId, message.input);
+  await tolerate(ports, "a refund's part of its charge was not given back", given);
+}
+
+async function tolerate({ telemetry }: AttemptPorts, what: string, work: Promise<void>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    telemetry.tolerated(what, error);
+  }
+}
+
+/** A message can live for about a month; a record that is still asked for must outlive it. */
+const retentionEndsSoon = ({ expiresAtSeconds }: Operation, nowMs: number): boolean =>
+  expiresAtSeconds !== undefined && expiresAtSeconds - nowMs / 1000 < 30 * 86_400;
+
+function needed(seen: Operation | undefined): Operation {
+  if (!seen) throw new Error('only an operation with a record can be cancelled');
+  return seen;
+}
