@@ -34,12 +34,18 @@ async function main(): Promise<number> {
     return refuse("The story is counted from the stand-in's ledger: unset STRIPE_API_KEY for --once.");
 
   const say = options.json ? console.error : console.log;
-  const stack = await startLocalStack(stripeKey ? { stripe: { apiKey: stripeKey } } : {});
+  const stack = await startLocalStack({
+    api: true,
+    reconcileEveryMs: 1000,
+    ...(stripeKey ? { stripe: { apiKey: stripeKey } } : {}),
+  });
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
   const story = await storyOf(stack, say);
   let isOk = story?.ok ?? true;
   if (!options.once) {
-    say(`\n${howToSend(stack.queueUrl, stack.endpoints.sqs)}\nWatching. Ctrl-C ends it.\n`);
+    say(
+      `\n${howToSend(stack.queueUrl, stack.endpoints.sqs, stack.endpoints.api ?? '')}\nWatching. Ctrl-C ends it.\n`,
+    );
     showLive(stack, say);
     await interrupted;
   }
