@@ -6,6 +6,8 @@ import { table as names } from '../lambdas/adapters/table';
 import type { TableReference } from './operation-table';
 import type { QueuePair } from './work-queue';
 
+const keyActions = ['kms:GenerateDataKey', 'kms:Decrypt'];
+
 export interface AccessPoliciesProps {
   readonly queues: QueuePair;
   readonly table: TableReference;
@@ -20,8 +22,7 @@ export class AccessPolicies extends Construct {
 
   constructor(scope: Construct, id: string, { queues, table }: AccessPoliciesProps) {
     super(scope, id);
-    const { queue, deadLetterQueue } = queues;
-    const keyActions = ['kms:GenerateDataKey', 'kms:Decrypt'];
+    const { queue } = queues;
 
     this.producer = new ManagedPolicy(this, 'Producer', {
       description: 'Sends jobs to the charge-once queue: may charge for every tenant',
@@ -33,44 +34,50 @@ export class AccessPolicies extends Construct {
 
     this.operator = new ManagedPolicy(this, 'Operator', {
       description: 'Inspects the charge-once queues and records, redrives and discards dead letters',
-      statements: [
-        ...allow(['sqs:ListQueues'], ['*']),
-        ...allow(
-          [
-            'sqs:GetQueueUrl',
-            'sqs:GetQueueAttributes',
-            'sqs:ListQueueTags',
-            'sqs:ListDeadLetterSourceQueues',
-          ],
-          [queue.queueArn, deadLetterQueue.queueArn],
-        ),
-        // Receiving from the work queue itself would use up a job's deliveries: an operator cannot.
-        ...allow(
-          [
-            'sqs:ReceiveMessage',
-            'sqs:DeleteMessage',
-            'sqs:ChangeMessageVisibility',
-            'sqs:StartMessageMoveTask',
-            'sqs:ListMessageMoveTasks',
-            'sqs:CancelMessageMoveTask',
-          ],
-          [deadLetterQueue.queueArn],
-        ),
-        // A move task sends as the person who started it. https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
-        ...allow(['sqs:SendMessage'], [queue.queueArn]),
-        ...allow(keyActions, arnsOf(queues.queueKey, queues.deadLetterKey)),
-        ...allow(
-          ['dynamodb:DescribeTable', 'dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'],
-          [table.tableArn, `${table.tableArn}/index/${names.attentionIndex}`],
-        ),
-        ...allow(['kms:Decrypt'], arnsOf(table.encryptionKey)),
-      ],
+      statements: operatorStatements({ queues, table }),
     });
-    Validations.of(this.operator).acknowledge({
-      id: 'AwsSolutions-IAM5[Resource::*]',
-      reason: 'sqs:ListQueues, which the SQS console opens with, takes no resource; it shows names only.',
-    });
+    acknowledgeListQueues(this.operator);
   }
+}
+
+/** What a person needs who looks at the queues and records, and redrives or discards dead letters. */
+export function operatorStatements({ queues, table }: AccessPoliciesProps): PolicyStatement[] {
+  const { queue, deadLetterQueue } = queues;
+  return [
+    ...allow(['sqs:ListQueues'], ['*']),
+    ...allow(
+      ['sqs:GetQueueUrl', 'sqs:GetQueueAttributes', 'sqs:ListQueueTags', 'sqs:ListDeadLetterSourceQueues'],
+      [queue.queueArn, deadLetterQueue.queueArn],
+    ),
+    // Receiving from the work queue itself would use up a job's deliveries: an operator cannot.
+    ...allow(
+      [
+        'sqs:ReceiveMessage',
+        'sqs:DeleteMessage',
+        'sqs:ChangeMessageVisibility',
+        'sqs:StartMessageMoveTask',
+        'sqs:ListMessageMoveTasks',
+        'sqs:CancelMessageMoveTask',
+      ],
+      [deadLetterQueue.queueArn],
+    ),
+    // A move task sends as the person who started it. https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
+    ...allow(['sqs:SendMessage'], [queue.queueArn]),
+    ...allow(keyActions, arnsOf(queues.queueKey, queues.deadLetterKey)),
+    ...allow(
+      ['dynamodb:DescribeTable', 'dynamodb:GetItem', 'dynamodb:BatchGetItem', 'dynamodb:Query'],
+      [table.tableArn, `${table.tableArn}/index/${names.attentionIndex}`],
+    ),
+    ...allow(['kms:Decrypt'], arnsOf(table.encryptionKey)),
+  ];
+}
+
+/** Of a policy with the operator's statements. */
+export function acknowledgeListQueues(policy: ManagedPolicy): void {
+  Validations.of(policy).acknowledge({
+    id: 'AwsSolutions-IAM5[Resource::*]',
+    reason: 'sqs:ListQueues, which the SQS console opens with, takes no resource; it shows names only.',
+  });
 }
 
 function allow(actions: string[], resources: string[]): PolicyStatement[] {

@@ -5,6 +5,8 @@ import { Construct } from 'constructs';
 import { AccessPolicies } from './access-policies';
 import { adoptQueues, type ExistingQueues } from './existing-queues';
 import { OperationTable, type TableReference } from './operation-table';
+import { Reconciler } from './reconciler';
+import type { ServiceParts } from './service-function';
 import { type Settings, type SettingsOverrides, settingsFrom } from './settings';
 import { stackNameOf } from './stack-name';
 import { type QueuePair, WorkQueue } from './work-queue';
@@ -41,13 +43,15 @@ export interface ChargeOnceProps {
   readonly encryptionKey?: IKey;
 }
 
-/** Queue, worker and table: paid jobs whose retries are safe. Any stack can have one or several. */
-export class ChargeOnce extends Construct {
+/** Queue, worker, reconciler and table: paid jobs whose retries are safe. Any stack can have one or several. */
+export class ChargeOnce extends Construct implements ServiceParts {
   readonly settings: Settings;
   readonly queues: QueuePair;
   readonly table: TableReference;
+  readonly providerKeyPrefix: string;
   readonly secret: SecretReference;
   readonly worker: Worker;
+  readonly reconciler: Reconciler;
   readonly access: AccessPolicies;
   /** The shell command that puts the variable STRIPE_API_KEY into the secret. */
   readonly setStripeKeyCommand: string;
@@ -65,13 +69,9 @@ export class ChargeOnce extends Construct {
         });
     this.table = props.table ?? new OperationTable(this, 'OperationTable').table;
     this.secret = props.secret ?? stripeKeySecret(this);
-    this.worker = new Worker(this, 'Worker', {
-      settings,
-      queues: this.queues,
-      table: this.table,
-      secret: this.secret,
-      providerKeyPrefix: settings.providerKeyPrefix ?? defaultKeyPrefix(this),
-    });
+    this.providerKeyPrefix = settings.providerKeyPrefix ?? defaultKeyPrefix(this);
+    this.worker = new Worker(this, 'Worker', { parts: this, secret: this.secret });
+    this.reconciler = new Reconciler(this, 'Reconciler', { parts: this });
     this.access = new AccessPolicies(this, 'Access', { queues: this.queues, table: this.table });
     this.setStripeKeyCommand = `aws secretsmanager put-secret-value --region ${Stack.of(this).region} --secret-id ${this.secret.secretArn} --secret-string "$STRIPE_API_KEY"`;
   }

@@ -1,6 +1,7 @@
 import { CfnOutput, Stack } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { ChargeOnce } from './charge-once';
+import { OperationsApi } from './operations-api';
 import type { Settings } from './settings';
 
 export interface OperationsStackProps {
@@ -14,8 +15,14 @@ export class OperationsStack extends Stack {
       description: `charge-once ${settings.stage}: safe retries for paid background jobs`,
       terminationProtection: settings.production,
     });
-    const { queues, table, access, setStripeKeyCommand } = new ChargeOnce(this, 'ChargeOnce', { settings });
+    const chargeOnce = new ChargeOnce(this, 'ChargeOnce', { settings });
+    const { queues, table, access, setStripeKeyCommand } = chargeOnce;
+    const { api, policies } = new OperationsApi(this, 'OperationsApi', { chargeOnce });
 
+    new CfnOutput(this, 'ApiUrl', {
+      value: api.apiEndpoint,
+      description: 'Where charges and refunds are accepted, and operations shown and cancelled',
+    });
     new CfnOutput(this, 'QueueUrl', { value: queues.queue.queueUrl, description: 'Where jobs are sent' });
     new CfnOutput(this, 'DeadLetterQueueUrl', {
       value: queues.deadLetterQueue.queueUrl,
@@ -30,9 +37,19 @@ export class OperationsStack extends Stack {
       description: 'Attach to services that send jobs: whoever has it may charge for every tenant',
     });
     new CfnOutput(this, 'OperatorPolicyArn', {
-      value: access.operator.managedPolicyArn,
-      description: 'Attach to people who inspect the queues and records, and redrive dead letters',
+      value: (policies ?? access).operator.managedPolicyArn,
+      description: 'Attach to people who inspect queues and operations, redrive dead letters and cancel',
     });
+    if (policies) {
+      new CfnOutput(this, 'ChargePolicyArn', {
+        value: policies.charge.managedPolicyArn,
+        description: 'Attach to services that charge through the API: for every tenant, but no refunds',
+      });
+      new CfnOutput(this, 'RefundPolicyArn', {
+        value: policies.refund.managedPolicyArn,
+        description: 'Attach to services that refund through the API: for every tenant, but no charges',
+      });
+    }
     new CfnOutput(this, 'SetStripeKeyCommand', {
       value: setStripeKeyCommand,
       description: 'Sets the Stripe key from the shell variable STRIPE_API_KEY; jobs are deferred until then',

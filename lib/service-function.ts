@@ -5,7 +5,10 @@ import { type Alias, Architecture, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
-import type { Settings } from './settings';
+import { table as names } from '../lambdas/adapters/table';
+import type { TableReference } from './operation-table';
+import { handlerSettings, type Settings } from './settings';
+import type { QueuePair } from './work-queue';
 
 const projectRoot = join(__dirname, '..');
 
@@ -21,14 +24,29 @@ export const bundling = {
   sourcesContent: false,
 };
 
+/** What every function works on and is told about. A `ChargeOnce` is one. */
+export interface ServiceParts {
+  readonly settings: Settings;
+  readonly queues: QueuePair;
+  readonly table: TableReference;
+  /**
+   * Starts every provider key of this service, and of no other on the same Stripe account. The key is stored when
+   * an operation is accepted or first claimed, so all functions are told the same.
+   */
+  readonly providerKeyPrefix: string;
+}
+
 export interface ServiceFunctionProps {
   /** The file of `lambdas/` that exports `handler`, without its extension. */
   readonly entry: string;
   readonly description: string;
-  readonly settings: Settings;
+  readonly parts: ServiceParts;
   readonly timeout: Duration;
-  /** Every variable that the handler reads. */
-  readonly environment: Readonly<Record<string, string>>;
+  /**
+   * What the handler reads beside the variables that every handler reads.
+   * @default - nothing
+   */
+  readonly environment?: Readonly<Record<string, string>>;
   /**
    * Concurrency taken from the account's for this function alone.
    * @default - none
@@ -43,14 +61,12 @@ export class ServiceFunction extends Construct {
   readonly alias: Alias;
   readonly role: Role;
   readonly logGroup: LogGroup;
+  private readonly parts: ServiceParts;
 
   constructor(scope: Construct, id: string, props: ServiceFunctionProps) {
     super(scope, id);
-    const { settings } = props;
-    this.logGroup = new LogGroup(this, 'LogGroup', {
-      retention: settings.logRetentionDays,
-      removalPolicy: settings.production ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
-    });
+    this.parts = props.parts;
+    this.logGroup = logGroup(this, 'LogGroup', props.parts.settings);
     this.role = new Role(this, 'Role', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
     // The managed basic execution role would let the function write to every log group of the account.
     this.allow(['logs:CreateLogStream', 'logs:PutLogEvents'], [this.logGroup.logGroupArn]);
@@ -68,7 +84,11 @@ export class ServiceFunction extends Construct {
       logGroup: this.logGroup,
       bundling: { ...bundling, format: OutputFormat.CJS },
       awsSdkConnectionReuse: false,
-      environment: { ...props.environment, NODE_OPTIONS: '--enable-source-maps' },
+      environment: {
+        ...sharedEnvironment(props.parts),
+        ...props.environment,
+        NODE_OPTIONS: '--enable-source-maps',
+      },
       ...(props.reservedConcurrency !== undefined && {
         reservedConcurrentExecutions: props.reservedConcurrency,
       }),
@@ -80,4 +100,46 @@ export class ServiceFunction extends Construct {
   allow(actions: readonly string[], resources: readonly string[]): void {
     this.role.addToPolicy(new PolicyStatement({ actions: [...actions], resources: [...resources] }));
   }
+
+  /** Lets the function look records up, and change single ones under a condition when it `writes`. */
+  allowRecords({ writes }: { readonly writes: boolean }): void {
+    const { tableArn, encryptionKey } = this.parts.table;
+    // An update that was refused without saying why is followed by a GetItem.
+    const writing = writes ? ['dynamodb:GetItem', 'dynamodb:UpdateItem'] : [];
+    this.allow(['dynamodb:BatchGetItem', ...writing], [tableArn]);
+    // Through a table's own key DynamoDB encrypts as the caller. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
+    if (writes) encryptionKey?.grantEncryptDecrypt(this.role);
+    else encryptionKey?.grantDecrypt(this.role);
+  }
+
+  /** Lets the function find the operations that are due, whatever the number of records. */
+  allowDueOperations(): void {
+    this.allow(['dynamodb:Query'], [`${this.parts.table.tableArn}/index/${names.attentionIndex}`]);
+  }
+
+  /** Lets the function send jobs. Never the worker: Lambda ends a chain of a queue and a function that sends to it. https://docs.aws.amazon.com/lambda/latest/dg/invocation-recursion.html */
+  allowSending(): void {
+    const { queue, queueKey } = this.parts.queues;
+    this.allow(['sqs:SendMessage'], [queue.queueArn]);
+    // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-key-management.html
+    if (queueKey) this.allow(['kms:GenerateDataKey', 'kms:Decrypt'], [queueKey.keyArn]);
+  }
+}
+
+/** A log group with retention, which goes with its stack unless that is production. */
+export function logGroup(scope: Construct, id: string, settings: Settings): LogGroup {
+  return new LogGroup(scope, id, {
+    retention: settings.logRetentionDays,
+    removalPolicy: settings.production ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
+  });
+}
+
+function sharedEnvironment({ settings, queues, table, providerKeyPrefix }: ServiceParts) {
+  return {
+    OPERATIONS_TABLE: table.tableName,
+    QUEUE_URL: queues.queue.queueUrl,
+    SETTINGS: handlerSettings(settings),
+    STAGE: settings.stage,
+    PROVIDER_KEY_PREFIX: providerKeyPrefix,
+  };
 }

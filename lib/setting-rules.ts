@@ -1,3 +1,4 @@
+import { durableFromDelivery } from '../lambdas/operation/delivery';
 import { visibilityTimeoutSeconds } from '../lambdas/operation/limits';
 import type { Settings } from './settings';
 
@@ -13,6 +14,9 @@ export function deploymentConflicts(settings: Settings): string[] {
   // A redrive starts both retentions anew.
   const messageDays = 2 * (queueRetentionDays + deadLetterRetentionDays) + settings.providerWindowHours / 24;
   const reserved = settings.reservedConcurrency;
+  const { jwtIssuer, jwtAudiences, jwtTenantClaim } = settings;
+  const jwt = Object.entries({ jwtIssuer, jwtAudiences, jwtTenantClaim });
+  const jwtMissing = jwt.filter(([, value]) => value === undefined).map(([name]) => name);
   const rules: readonly [holds: boolean, rule: string][] = [
     [
       reserved === undefined || reserved >= settings.maxConcurrency,
@@ -23,12 +27,24 @@ export function deploymentConflicts(settings: Settings): string[] {
       `maxReceiveCount ${maxReceiveCount} deliveries of up to ${receiveSeconds} s take ${rounded(deadLetterDays)} days (workerTimeoutSeconds, batchWindowSeconds, retryCapSeconds); it must be below queueRetentionDays ${queueRetentionDays}, because SQS deletes an expired message instead of dead-lettering it`,
     ],
     [
+      maxReceiveCount > durableFromDelivery,
+      `maxReceiveCount ${maxReceiveCount} must be at least ${durableFromDelivery + 1}: a job that has to wait is kept in the table from its delivery ${durableFromDelivery} on, and must not be a dead letter before`,
+    ],
+    [
       queueRetentionDays + deadLetterDays + daysToAct <= deadLetterRetentionDays,
       `queueRetentionDays ${queueRetentionDays} + ${rounded(deadLetterDays)} days of maxReceiveCount ${maxReceiveCount} deliveries must leave ${daysToAct} of deadLetterRetentionDays ${deadLetterRetentionDays} to a person: a dead letter's age counts from when it was first sent`,
     ],
     [
       recordRetentionDays >= messageDays,
       `recordRetentionDays ${recordRetentionDays} must be at least ${Math.ceil(messageDays)}: twice queueRetentionDays ${queueRetentionDays} + deadLetterRetentionDays ${deadLetterRetentionDays}, and providerWindowHours ${settings.providerWindowHours}, or a message outlives the record that stops it from charging again`,
+    ],
+    [
+      jwtMissing.length === 0 || jwtMissing.length === jwt.length,
+      `${jwtMissing.join(' and ')} must be set too, or none of ${jwt.map(([name]) => name).join(', ')}: a token is good only with its issuer, its audience and its tenant known`,
+    ],
+    [
+      jwtMissing.length > 0 || settings.customerTenantCheck,
+      `customerTenantCheck ${settings.customerTenantCheck} must be true with jwtIssuer: tenants call the API themselves, and one could name another's customer`,
     ],
     [
       !settings.production || settings.stripeApiBase === undefined,

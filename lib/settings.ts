@@ -22,6 +22,11 @@ const wholeNumber = (min: number, max: number) => {
   return z.int({ error }).check(z.gte(min, { error }), z.lte(max, { error }));
 };
 
+/** API Gateway's most. Without `$`, so that a CDK token is refused here too. https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-quotas.html */
+const audiences = 'a list of 1 to 50 texts without white space or $';
+
+const isHttps = (value: string) => URL.canParse(value) && new URL(value).protocol === 'https:';
+
 const logRetentions = Object.values(RetentionDays).filter((days) => typeof days === 'number');
 
 /** What only a deployment has; the limits that handlers read too are in `lambdas/operation/limits.ts`. */
@@ -58,6 +63,20 @@ const deploymentSchema = z.object({
       /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/,
       'up to 100 letters, digits, ., _ or -, the first a letter or digit',
     ),
+  ),
+  /** Requests a second that the API takes on average, the stage's default for its routes; above it API Gateway answers 429, as well as it can. As many as Stripe takes calls: more charges could only wait. https://docs.stripe.com/rate-limits */
+  apiRequestsPerSecond: z._default(wholeNumber(1, 100_000), 100),
+  /** Requests at once above that average. Enough for ten tenants that fill all their places in the same second and ask once for each. https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-throttling.html */
+  apiBurstRequests: z._default(wholeNumber(1, 100_000), 200),
+  /** The API takes JSON Web Tokens of this issuer in place of IAM signatures: its URL, exactly as in the tokens' `iss`. IAM when absent. https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-jwt-authorizer.html */
+  jwtIssuer: z.optional(
+    z.string({ error: allowed('an https URL') }).check(z.refine(isHttps, { error: allowed('an https URL') })),
+  ),
+  /** The tokens that are meant for this API: one of these is their `aud`, or their `client_id` where they have no `aud`. */
+  jwtAudiences: z.optional(z.custom<readonly string[]>(isListOfAudiences, { error: allowed(audiences) })),
+  /** The claim that names the token's tenant; it must equal the tenant of the path. */
+  jwtTenantClaim: z.optional(
+    text(/^[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}$/, 'the name of a claim, such as custom:tenantId'),
   ),
   /** Another address than Stripe's, for end-to-end tests. */
   stripeApiBase: z.optional(
@@ -149,6 +168,11 @@ function limitViolations(known: unknown): readonly string[] {
 function deploymentViolations(known: unknown): string[] {
   const parsed = deploymentSchema.safeParse(known);
   return parsed.success ? [] : parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`);
+}
+
+function isListOfAudiences(value: unknown): boolean {
+  if (!Array.isArray(value) || value.length < 1 || value.length > 50) return false;
+  return value.every((each) => typeof each === 'string' && /^[^\s$]{1,255}$/.test(each));
 }
 
 function isSafeBaseUrl(value: string): boolean {

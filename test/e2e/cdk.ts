@@ -9,6 +9,7 @@ export const stackName = `charge-once-${stage}`;
 
 const outputs = z.object({
   [stackName]: z.object({
+    ApiUrl: z.string(),
     QueueUrl: z.string(),
     DeadLetterQueueUrl: z.string(),
     TableName: z.string(),

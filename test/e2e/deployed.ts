@@ -1,11 +1,18 @@
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { PutSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
-import { GetQueueAttributesCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
-import { DynamoDBDocumentClient, ScanCommand } from '@aws-sdk/lib-dynamodb';
+import {
+  GetQueueAttributesCommand,
+  PurgeQueueCommand,
+  ReceiveMessageCommand,
+  SQSClient,
+} from '@aws-sdk/client-sqs';
+import { DynamoDBDocumentClient, ScanCommand, UpdateCommand } from '@aws-sdk/lib-dynamodb';
 import { operationFromItem } from '../../lambdas/adapters/operation-item';
-import type { Operation } from '../../lambdas/operation/operation';
+import { table } from '../../lambdas/adapters/table';
+import type { Operation, OperationId } from '../../lambdas/operation/operation';
 import { sendJob } from '../../local/jobs';
 import type { Outputs } from './cdk';
+import { DeployedApi } from './deployed-api';
 import { LambdaApi, type Mapping } from './lambda-api';
 import type { Surroundings } from './surroundings';
 
@@ -14,6 +21,7 @@ export class Deployed {
   readonly sqs: SQSClient;
   readonly dynamodb: DynamoDBClient;
   readonly lambda: LambdaApi;
+  readonly api: DeployedApi;
   readonly #documents: DynamoDBDocumentClient;
   readonly #secrets: SecretsManagerClient;
   readonly #deadLetters = new Map<string, string>();
@@ -21,14 +29,16 @@ export class Deployed {
   constructor(
     readonly outputs: Outputs,
     endpoint: string,
-    { account, region }: Surroundings,
+    surroundings: Surroundings,
   ) {
+    this.api = new DeployedApi(outputs.ApiUrl, endpoint, surroundings);
+    const { account, region } = surroundings;
     const config = { endpoint, region, credentials: { accessKeyId: account, secretAccessKey: 'e2e' } };
     this.sqs = new SQSClient(config);
     this.dynamodb = new DynamoDBClient(config);
     this.#documents = DynamoDBDocumentClient.from(this.dynamodb);
     this.#secrets = new SecretsManagerClient(config);
-    this.lambda = new LambdaApi(endpoint, account, region);
+    this.lambda = new LambdaApi(endpoint, surroundings);
   }
 
   async send(body: string | object): Promise<void> {
@@ -46,11 +56,33 @@ export class Deployed {
     await this.#secrets.send(new PutSecretValueCommand({ SecretId: secretId, SecretString: key }));
   }
 
+  /** Every operation's record. The tenants' and the provider's are not among them. */
   async records(): Promise<Operation[]> {
     const { Items = [] } = await this.#documents.send(
       new ScanCommand({ TableName: this.outputs.TableName, ConsistentRead: true }),
     );
-    return Items.map(operationFromItem).sort((a, b) => a.operationId.localeCompare(b.operationId));
+    return Items.filter((item) => String(item[table.partitionKey]).startsWith('op#'))
+      .map(operationFromItem)
+      .sort((a, b) => a.operationId.localeCompare(b.operationId));
+  }
+
+  /** Lets the time of an operation that waits in the table be over. */
+  async makeDue({ tenantId, operationId }: OperationId): Promise<void> {
+    await this.#documents.send(
+      new UpdateCommand({
+        TableName: this.outputs.TableName,
+        Key: { [table.partitionKey]: `op#${tenantId}#${operationId}` },
+        UpdateExpression: 'SET #due = :past',
+        ConditionExpression: 'attribute_exists(#due)',
+        ExpressionAttributeNames: { '#due': table.attentionSortKey },
+        ExpressionAttributeValues: { ':past': 1 },
+      }),
+    );
+  }
+
+  /** Loses every message of the queue. */
+  async loseMessages(): Promise<void> {
+    await this.sqs.send(new PurgeQueueCommand({ QueueUrl: this.outputs.QueueUrl }));
   }
 
   async attributes(queueUrl: string): Promise<Readonly<Record<string, string>>> {

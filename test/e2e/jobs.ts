@@ -1,7 +1,9 @@
 import type { Message } from '../../lambdas/operation/message';
 
+export type Charge = Message & { readonly type: 'charge' };
+
 /** A job as other services send it; `pm_A` succeeds at the stand-in. */
-export function job(operationId: string, amountMinor = 5000): Message {
+export function job(operationId: string, amountMinor = 5000): Charge {
   const input = {
     invoiceId: operationId.slice(1),
     amountMinor,

@@ -1,20 +1,27 @@
 import * as z from 'zod/mini';
+import { type Surroundings, unverifiedSignature } from './surroundings';
 
 const mapping = z.looseObject({ UUID: z.string(), FunctionArn: z.string() });
 
 export type Mapping = z.infer<typeof mapping>;
 
-/** The few Lambda calls that are needed here, without a client of their own: emulators read who calls, and check no signature. */
-export class LambdaApi {
-  readonly #authorization: string;
+const functions = z.object({ Functions: z.array(z.object({ FunctionArn: z.string() })) });
 
+/** The few Lambda calls that are needed here, without a client of their own. */
+export class LambdaApi {
   constructor(
     private readonly endpoint: string,
-    account: string,
-    region: string,
-  ) {
-    const day = new Date().toISOString().slice(0, 10).replaceAll('-', '');
-    this.#authorization = `AWS4-HMAC-SHA256 Credential=${account}/${day}/${region}/lambda/aws4_request, SignedHeaders=host, Signature=none`;
+    private readonly surroundings: Surroundings,
+  ) {}
+
+  /** The alias `live` of the one function whose name contains `namePart`. https://docs.aws.amazon.com/lambda/latest/api/API_ListFunctions.html */
+  async aliasOf(namePart: string): Promise<string> {
+    const { body } = await this.#call('GET', '/2015-03-31/functions/?MaxItems=50');
+    const arns = functions.parse(body).Functions.map(({ FunctionArn }) => FunctionArn);
+    const [found, ...others] = arns.filter((arn) => arn.includes(namePart));
+    if (!found || others.length > 0)
+      throw new Error(`one function must be called ${namePart}; the functions are ${arns.join(', ')}`);
+    return `${found}:live`;
   }
 
   /** The event source mapping of a queue. https://docs.aws.amazon.com/lambda/latest/api/API_ListEventSourceMappings.html */
@@ -46,7 +53,10 @@ export class LambdaApi {
   async #call(method: string, path: string, content?: object) {
     const response = await fetch(`${this.endpoint}${path}`, {
       method,
-      headers: { authorization: this.#authorization, 'content-type': 'application/json' },
+      headers: {
+        authorization: unverifiedSignature(this.surroundings, 'lambda'),
+        'content-type': 'application/json',
+      },
       ...(content && { body: JSON.stringify(content) }),
     });
     const text = await response.text();

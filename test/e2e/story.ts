@@ -1,15 +1,16 @@
 import { GetQueueUrlCommand } from '@aws-sdk/client-sqs';
-import type { Message } from '../../lambdas/operation/message';
 import type { Operation } from '../../lambdas/operation/operation';
 import type { StripeStandIn } from '../../local/stripe-stand-in';
+import { apiIsSafe } from './api-story';
 import { Cdk, stage } from './cdk';
 import { Deployed } from './deployed';
 import { job, malformedBody, wrappedBody } from './jobs';
+import { chargedOnce, queueIsEmpty, recordOf } from './outcomes';
 import { expectEqual, type Report, until } from './report';
 import type { Surroundings } from './surroundings';
 import { closeTemplateGaps } from './template-gaps';
 
-/** A stage's life: bootstrap, deploy, the key, jobs, another setting, one more job, destroy. */
+/** A stage's life: bootstrap, deploy, the key, jobs, the API, another setting, one more job, destroy. */
 export async function tellStory(
   report: Report,
   surroundings: Surroundings,
@@ -36,6 +37,7 @@ export async function tellStory(
     closeTemplateGaps(deployed, cdk.template()),
   );
   await jobsAreSafe(report, deployed, stripe);
+  await apiIsSafe(report, deployed, stripe);
 
   const changed = { ...settings, maxAttempts: 4 };
   await report.step(
@@ -69,7 +71,7 @@ export async function tellStory(
     expectEqual('the answer', answer instanceof Error ? answer.name : answer, 'QueueDoesNotExist');
   });
   await report.check('the table is still there with all its records', async () => {
-    expectEqual('their number', records.length, 3);
+    expectEqual('their number', records.length, 6);
     expectEqual('the table', await deployed.records(), records);
   });
 }
@@ -164,47 +166,5 @@ async function deferred(deployed: Deployed, operationId: string, afterMs: number
     `deferral of ${operationId}`,
     () => recordOf(deployed, operationId),
     ({ state, updatedAtMs }) => state !== 'running' && updatedAtMs > afterMs,
-  );
-}
-
-/** The operation once it ended, after what it did to money was compared with the message. */
-async function chargedOnce(deployed: Deployed, stripe: StripeStandIn, message: Message): Promise<Operation> {
-  const { operationId, tenantId, input } = message;
-  const operation = await until(
-    `end of ${operationId}`,
-    () => recordOf(deployed, operationId),
-    ({ state }) => state !== 'running' && state !== 'queued',
-  );
-  await queueIsEmpty(deployed);
-  const isIts = ({ metadata }: { readonly metadata: Readonly<Record<string, string>> }) =>
-    metadata.tenantId === tenantId && metadata.operationId === operationId;
-  const movements = stripe
-    .ledger()
-    .filter(isIts)
-    .map(({ kind, amountMinor, currency, paymentIntentId }) => ({
-      kind,
-      amountMinor,
-      currency,
-      paymentIntentId,
-    }));
-  const { amountMinor, currency } = input;
-  expectEqual('its state', operation.state, 'succeeded');
-  expectEqual('the ledger', movements, [
-    { kind: 'charge', amountMinor, currency, paymentIntentId: operation.providerRef },
-  ]);
-  return operation;
-}
-
-async function recordOf(deployed: Deployed, operationId: string): Promise<Operation> {
-  const found = (await deployed.records()).find((each) => each.operationId === operationId);
-  if (!found) throw new Error(`there is no record of ${operationId}`);
-  return found;
-}
-
-function queueIsEmpty(deployed: Deployed): Promise<number> {
-  return until(
-    'empty queue',
-    () => deployed.depth(),
-    (depth) => depth === 0,
   );
 }

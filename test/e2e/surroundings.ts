@@ -18,6 +18,12 @@ export interface Surroundings {
   removeFiles(): void;
 }
 
+/** A signature that says who calls: emulators read that, and check nothing. */
+export function unverifiedSignature({ account, region }: Surroundings, service: string): string {
+  const day = new Date().toISOString().slice(0, 10).replaceAll('-', '');
+  return `AWS4-HMAC-SHA256 Credential=${account}/${day}/${region}/${service}/aws4_request, SignedHeaders=host, Signature=none`;
+}
+
 export function createSurroundings(): Surroundings {
   const directory = join(projectRoot, '.e2e', String(process.pid));
   const home = join(directory, 'home');

@@ -3,7 +3,7 @@ import { grants } from './template-graph';
 
 const { template } = operationsStack();
 const actionsOn = (policy: string, resourcePart: string) =>
-  grants(template, 'AWS::IAM::ManagedPolicy', policy)
+  grants(template, 'AWS::IAM::ManagedPolicy', `Access${policy}`)
     .filter(({ resource }) => resource.includes(resourcePart))
     .map(({ action }) => action)
     .sort();
@@ -37,6 +37,19 @@ test('an operator may send to the work queue, as a redrive does, but never recei
   expect(actions).toContain('sqs:SendMessage');
   expect(actions).not.toContain('sqs:ReceiveMessage');
   expect(actions).not.toContain('sqs:DeleteMessage');
+});
+
+test('the operator of the API may do the same, and ask for and cancel operations', () => {
+  const byActionAndResource = (policy: string) =>
+    grants(template, 'AWS::IAM::ManagedPolicy', policy).map((grant) => JSON.stringify(grant));
+  const more = byActionAndResource('PoliciesOperator').filter(
+    (grant) => !byActionAndResource('AccessOperator').includes(grant),
+  );
+  expect(byActionAndResource('PoliciesOperator')).toEqual(
+    expect.arrayContaining(byActionAndResource('AccessOperator')),
+  );
+  expect(more).toHaveLength(2);
+  expect(more.every((grant) => grant.includes('execute-api:Invoke'))).toBe(true);
 });
 
 test('an operator may read the records and change none', () => {

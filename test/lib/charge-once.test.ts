@@ -9,9 +9,11 @@ import { Topic } from 'aws-cdk-lib/aws-sns';
 import { SqsSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import { Queue } from 'aws-cdk-lib/aws-sqs';
 import { ChargeOnce, type ChargeOnceProps, stripeKeyPlaceholder } from '../../lib/charge-once';
+import { OperationsApi } from '../../lib/operations-api';
 import { settingsFrom } from '../../lib/settings';
 import { WorkQueue } from '../../lib/work-queue';
 import { foreignStack, operationsStack, testApp } from '../support/stack-factory';
+import { variablesOf } from './service-functions';
 import { dependencyCycle, grants } from './template-graph';
 
 const account = 'eu-west-1:111122223333';
@@ -40,7 +42,9 @@ const everythingImported = (stack: Stack): ChargeOnceProps => ({
 });
 
 describe('in a foreign stack with an imported queue, table, secret and their keys', () => {
-  const template = foreignStack(everythingImported).template();
+  const { stack, chargeOnce, template: synth } = foreignStack(everythingImported);
+  new OperationsApi(stack, 'Api', { chargeOnce });
+  const template = synth();
   const workerGrants = grants(template, 'AWS::IAM::Policy', 'Worker');
   const onlyOn = (action: string) =>
     workerGrants.filter((grant) => grant.action === action).map(({ resource }) => JSON.parse(resource));
@@ -59,9 +63,7 @@ describe('in a foreign stack with an imported queue, table, secret and their key
     template.hasResourceProperties('AWS::Lambda::EventSourceMapping', {
       EventSourceArn: `arn:aws:sqs:${account}:jobs`,
     });
-    template.hasResourceProperties('AWS::Lambda::Function', {
-      Environment: { Variables: { OPERATIONS_TABLE: 'records', STAGE: 'shop' } },
-    });
+    expect(variablesOf(template, 'Worker')).toMatchObject({ OPERATIONS_TABLE: 'records', STAGE: 'shop' });
     expect(onlyOn('dynamodb:UpdateItem')).toEqual([`arn:aws:dynamodb:${account}:table/records`]);
     expect(onlyOn('sqs:ReceiveMessage')).toEqual([`arn:aws:sqs:${account}:jobs`]);
     expect(onlyOn('secretsmanager:GetSecretValue')).toEqual([
@@ -73,6 +75,24 @@ describe('in a foreign stack with an imported queue, table, secret and their key
     expect(onlyOn('kms:Decrypt').sort()).toEqual(['jobs', 'records', 'stripe'].map(keyArn));
   });
 
+  test.each([
+    ['Reconciler', ['jobs', 'records'], ['jobs', 'records']],
+    ['ApiAccept', ['jobs', 'records'], ['jobs', 'records']],
+    ['ApiGetOperation', [], ['records']],
+    ['ApiCancel', ['records'], ['records']],
+  ])(
+    'BL-46: %s may use the keys of what it sends to, writes or reads, and no other',
+    (name, encrypts, decrypts) => {
+      const keysOf = (action: RegExp) =>
+        grants(template, 'AWS::IAM::Policy', name)
+          .filter((grant) => action.test(grant.action))
+          .map(({ resource }) => JSON.parse(resource))
+          .sort();
+      expect(keysOf(/^kms:GenerateDataKey/)).toEqual(encrypts.map(keyArn));
+      expect(keysOf(/^kms:Decrypt/)).toEqual(decrypts.map(keyArn));
+    },
+  );
+
   test('BL-46: a producer may encrypt with the key of the queue, an operator with those of both queues', () => {
     const encryptsWith = (policy: string) =>
       grants(template, 'AWS::IAM::ManagedPolicy', policy)
@@ -80,7 +100,8 @@ describe('in a foreign stack with an imported queue, table, secret and their key
         .map(({ resource }) => JSON.parse(resource))
         .sort();
     expect(encryptsWith('Producer')).toEqual(['jobs'].map(keyArn));
-    expect(encryptsWith('Operator')).toEqual(['dead-jobs', 'jobs'].map(keyArn));
+    expect(encryptsWith('AccessOperator')).toEqual(['dead-jobs', 'jobs'].map(keyArn));
+    expect(encryptsWith('PoliciesOperator')).toEqual(['dead-jobs', 'jobs'].map(keyArn));
   });
 });
 
@@ -97,11 +118,20 @@ test('two in one stack never share a provider key or a queue name', () => {
   const prefixes = Object.values(template().findResources('AWS::Lambda::Function')).map((each) =>
     JSON.stringify(each.Properties.Environment.Variables.PROVIDER_KEY_PREFIX),
   );
+  expect(prefixes).toHaveLength(4);
   const queueNames = Object.values(template().findResources('AWS::SQS::Queue')).map((each) =>
     JSON.stringify(each.Properties.QueueName),
   );
   expect(new Set(prefixes).size).toBe(2);
   expect(new Set(queueNames.filter((name) => name !== undefined)).size).toBe(2);
+});
+
+test('every function has the same provider key prefix, since keys are stored by accept and used by the worker', () => {
+  const { template } = operationsStack();
+  const prefixes = ['Worker', 'Reconciler', 'Accept', 'GetOperation', 'OperationsApiCancel'].map(
+    (name) => variablesOf(template, name).PROVIDER_KEY_PREFIX,
+  );
+  expect(new Set(prefixes.map((prefix) => JSON.stringify(prefix))).size).toBe(1);
 });
 
 test('the Stripe key starts as a placeholder, and one command sets it', () => {
@@ -143,7 +173,18 @@ describe('BL-46: no layout has a dependency cycle', () => {
     const { queue } = chargeOnce.queues;
     new Rule(stack, 'Nightly', { schedule: Schedule.rate(Duration.days(1)), targets: [new SqsQueue(queue)] });
     new Topic(stack, 'Orders').addSubscription(new SqsSubscription(queue));
+    new OperationsApi(stack, 'Api', { chargeOnce });
     expect(dependencyCycle(template())).toBeUndefined();
+  });
+
+  test('with the API in a stack of its own', () => {
+    const { stack, chargeOnce, template } = foreignStack(() => ({ settings: { customerManagedKey: true } }));
+    const front = new Stack(Stack.of(stack).node.root, 'Front', {
+      env: { account: '111122223333', region: 'eu-west-1' },
+    });
+    new OperationsApi(front, 'Api', { chargeOnce });
+    expect(dependencyCycle(template())).toBeUndefined();
+    expect(dependencyCycle(Template.fromStack(front))).toBeUndefined();
   });
 
   const keyed = settingsFrom({ customerManagedKey: true });
@@ -180,7 +221,7 @@ describe('BL-46: no layout has a dependency cycle', () => {
   });
 });
 
-test('BL-46: with a key the worker decrypts, a producer and an operator encrypt too, and no policy of the key names them', () => {
+test('BL-46: with a key the worker decrypts, whoever sends encrypts too, and no policy of the key names them', () => {
   const { template } = operationsStack({ customerManagedKey: true });
   const kms = (type: string, part: string) =>
     grants(template, type, part)
@@ -188,6 +229,11 @@ test('BL-46: with a key the worker decrypts, a producer and an operator encrypt 
       .filter((action) => action.startsWith('kms:'))
       .sort();
   expect(kms('AWS::IAM::Policy', 'Worker')).toEqual(['kms:Decrypt']);
+  expect(kms('AWS::IAM::Policy', 'Reconciler')).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
+  expect(kms('AWS::IAM::Policy', 'Accept')).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
+  expect(kms('AWS::IAM::Policy', 'GetOperation')).toEqual([]);
+  expect(kms('AWS::IAM::Policy', 'OperationsApiCancel')).toEqual([]);
   expect(kms('AWS::IAM::ManagedPolicy', 'Producer')).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
-  expect(kms('AWS::IAM::ManagedPolicy', 'Operator')).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
+  expect(kms('AWS::IAM::ManagedPolicy', 'AccessOperator')).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
+  expect(kms('AWS::IAM::ManagedPolicy', 'PoliciesOperator')).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
 });

@@ -1,5 +1,5 @@
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { operationsStack } from '../support/stack-factory';
+import { operationsStack, tokens } from '../support/stack-factory';
 import { dependencyCycle } from './template-graph';
 
 const { stack, template } = operationsStack();
@@ -29,7 +29,7 @@ test('what holds data or may exist only once keeps its logical id: another id wo
   ]);
 });
 
-test.each([{}, { customerManagedKey: true }, { production: true }])(
+test.each([{}, { customerManagedKey: true }, { production: true }, tokens])(
   'cdk-nag has nothing to say that is not acknowledged with a reason (%j)',
   (overrides) => {
     const report = new AwsSolutionsChecks().validateScope(operationsStack(overrides).stack);
@@ -38,8 +38,8 @@ test.each([{}, { customerManagedKey: true }, { production: true }])(
   },
 );
 
-test('no resource waits for itself', () => {
-  expect(dependencyCycle(template)).toBeUndefined();
+test.each([{}, { customerManagedKey: true }, tokens])('no resource waits for itself (%j)', (overrides) => {
+  expect(dependencyCycle(operationsStack(overrides).template)).toBeUndefined();
 });
 
 test('no resource has a physical name that a second stage would meet', () => {
@@ -57,13 +57,31 @@ test('the stack names neither account nor region', () => {
 
 test('every output that people and other stacks need is there', () => {
   expect(Object.keys(template.findOutputs('*')).sort()).toEqual([
+    'ApiUrl',
+    'ChargePolicyArn',
     'DeadLetterQueueUrl',
     'OperatorPolicyArn',
     'ProducerPolicyArn',
     'QueueUrl',
+    'RefundPolicyArn',
     'SetStripeKeyCommand',
     'TableName',
   ]);
+});
+
+test('the operator of the output may cancel through the API too, where callers have IAM identities', () => {
+  const [operator] = Object.keys(template.findResources('AWS::IAM::ManagedPolicy')).filter((id) =>
+    id.startsWith('OperationsApiPoliciesOperator'),
+  );
+  template.hasOutput('OperatorPolicyArn', { Value: { Ref: operator } });
+});
+
+test('with tokens there is no policy for callers, and the operator of the output is that of the queues', () => {
+  const { template: withTokens } = operationsStack(tokens);
+  const outputs = withTokens.findOutputs('*');
+  expect(outputs).not.toHaveProperty('ChargePolicyArn');
+  expect(outputs).not.toHaveProperty('RefundPolicyArn');
+  expect(outputs.OperatorPolicyArn?.Value.Ref).toMatch(/^ChargeOnceAccessOperator/);
 });
 
 test('a production stack cannot be deleted by accident', () => {

@@ -1,6 +1,7 @@
 import { App, CfnParameter, Lazy, Stack } from 'aws-cdk-lib';
 import { limitsFrom } from '../../lambdas/operation/limits';
 import { handlerSettings, settingsFrom } from '../../lib/settings';
+import { tokens } from '../support/stack-factory';
 
 test('without overrides every setting has its default', () => {
   expect(settingsFrom()).toEqual({
@@ -11,6 +12,8 @@ test('without overrides every setting has its default', () => {
     deadLetterRetentionDays: 14,
     logRetentionDays: 90,
     customerManagedKey: false,
+    apiRequestsPerSecond: 100,
+    apiBurstRequests: 200,
   });
 });
 
@@ -49,7 +52,7 @@ test.each([
   [
     'BL-45: one receive',
     { maxReceiveCount: 1 },
-    'maxReceiveCount is 1; it must be a whole number from 5 to 1000',
+    'maxReceiveCount is 1; it must be a whole number from 6 to 1000',
   ],
   [
     'BL-45: reserved concurrency below maximum concurrency',
@@ -126,6 +129,71 @@ test('BL-45: a number that is known only while deploying is refused', () => {
   expect(() => settingsFrom({ maxConcurrency: parameter })).toThrow('maxConcurrency is a CDK token');
   const lazy = Lazy.number({ produce: () => 5 });
   expect(() => settingsFrom({ reservedConcurrency: lazy })).toThrow('reservedConcurrency is a CDK token');
+});
+
+test('an issuer of tokens with its audiences and tenant claim is taken as it is', () => {
+  expect(settingsFrom(tokens)).toMatchObject(tokens);
+});
+
+test.each([
+  [
+    'dead letters before the delivery that is kept in the table',
+    { maxReceiveCount: 5 },
+    'maxReceiveCount 5 must be at least 6',
+  ],
+  [
+    'no requests',
+    { apiRequestsPerSecond: 0 },
+    'apiRequestsPerSecond is 0; it must be a whole number from 1 to 100000',
+  ],
+  [
+    'a burst of halves',
+    { apiBurstRequests: 1.5 },
+    'apiBurstRequests is 1.5; it must be a whole number from 1 to 100000',
+  ],
+  [
+    'an issuer without TLS',
+    { ...tokens, jwtIssuer: 'http://login.shop.test' },
+    'jwtIssuer is "http://login.shop.test"; it must be an https URL',
+  ],
+  [
+    'no audience in the list',
+    { ...tokens, jwtAudiences: [] },
+    'jwtAudiences is []; it must be a list of 1 to 50 texts',
+  ],
+  [
+    'an audience that is no text',
+    { ...tokens, jwtAudiences: [7] },
+    'jwtAudiences is [7]; it must be a list of 1 to 50 texts',
+  ],
+  [
+    'an audience with white space',
+    { ...tokens, jwtAudiences: ['a', 'b c'] },
+    'jwtAudiences is ["a","b c"]; it must be a list of 1 to 50 texts',
+  ],
+  [
+    'one audience without a list',
+    { ...tokens, jwtAudiences: 'shop' },
+    'jwtAudiences is "shop"; it must be a list of 1 to 50 texts',
+  ],
+  [
+    'a claim that is no name',
+    { ...tokens, jwtTenantClaim: 'a b' },
+    'jwtTenantClaim is "a b"; it must be the name of a claim',
+  ],
+  [
+    'an issuer whose tokens could be for anybody',
+    { ...tokens, jwtAudiences: undefined },
+    'jwtAudiences must be set too, or none of jwtIssuer, jwtAudiences, jwtTenantClaim',
+  ],
+  ['a claim without an issuer', { jwtTenantClaim: 'tenantId' }, 'jwtIssuer and jwtAudiences must be set too'],
+  [
+    'tenants that may name the customers of others',
+    { ...tokens, customerTenantCheck: false },
+    'customerTenantCheck false must be true with jwtIssuer',
+  ],
+])('of the API: %s is refused with the setting, its value and what is allowed', (_, overrides, message) => {
+  expect(() => settingsFrom(overrides)).toThrow(message);
 });
 
 test('every violation is reported at once', () => {

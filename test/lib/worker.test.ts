@@ -1,5 +1,6 @@
 import { Match } from 'aws-cdk-lib/assertions';
 import { operationsStack } from '../support/stack-factory';
+import { functionOf, variablesOf } from './service-functions';
 import { grants } from './template-graph';
 
 const { template } = operationsStack();
@@ -23,7 +24,9 @@ test('BL-45: the mapping has the batch size and maximum concurrency of the setti
 });
 
 test('the mapping invokes the alias live, never the latest code', () => {
-  const [alias] = Object.keys(template.findResources('AWS::Lambda::Alias', { Properties: { Name: 'live' } }));
+  const [alias] = Object.keys(
+    template.findResources('AWS::Lambda::Alias', { Properties: { Name: 'live' } }),
+  ).filter((id) => id.includes('Worker'));
   template.hasResourceProperties(mapping, {
     FunctionName: {
       'Fn::Join': ['', [{ 'Fn::Select': [6, { 'Fn::Split': [':', { Ref: alias }] }] }, ':live']],
@@ -32,25 +35,21 @@ test('the mapping invokes the alias live, never the latest code', () => {
 });
 
 test('the function runs on Node 24 and arm64 for workerTimeoutSeconds at most', () => {
-  operationsStack({ workerTimeoutSeconds: 45 }).template.hasResourceProperties('AWS::Lambda::Function', {
-    Runtime: 'nodejs24.x',
-    Architectures: ['arm64'],
-    Timeout: 45,
-    ReservedConcurrentExecutions: Match.absent(),
-  });
+  const worker = functionOf(operationsStack({ workerTimeoutSeconds: 45 }).template, 'Worker');
+  expect(worker).toMatchObject({ Runtime: 'nodejs24.x', Architectures: ['arm64'], Timeout: 45 });
+  expect(worker).not.toHaveProperty('ReservedConcurrentExecutions');
 });
 
-test('BL-45: reserved concurrency is taken only when asked for', () => {
-  operationsStack({ reservedConcurrency: 10 }).template.hasResourceProperties('AWS::Lambda::Function', {
-    ReservedConcurrentExecutions: 10,
-  });
+test('BL-45: reserved concurrency is taken only when asked for, and for the worker alone', () => {
+  const { template: reserved } = operationsStack({ reservedConcurrency: 10 });
+  expect(functionOf(reserved, 'Worker')).toMatchObject({ ReservedConcurrentExecutions: 10 });
+  for (const other of ['Reconciler', 'Accept', 'GetOperation', 'Cancel'])
+    expect(functionOf(reserved, other)).not.toHaveProperty('ReservedConcurrentExecutions');
 });
-
-const variables = (of: typeof template) =>
-  Object.values(of.findResources('AWS::Lambda::Function'))[0]?.Properties.Environment.Variables;
 
 test('the handler is given the variables that it reads, and no others', () => {
-  expect(Object.keys(variables(template)).sort()).toEqual([
+  const variables = variablesOf(template, 'Worker');
+  expect(Object.keys(variables).sort()).toEqual([
     'NODE_OPTIONS',
     'OPERATIONS_TABLE',
     'PROVIDER_KEY_PREFIX',
@@ -59,16 +58,12 @@ test('the handler is given the variables that it reads, and no others', () => {
     'STAGE',
     'STRIPE_API_KEY_SECRET_ID',
   ]);
-  expect(variables(template)).toMatchObject({
-    NODE_OPTIONS: '--enable-source-maps',
-    STAGE: 'dev',
-    SETTINGS: '{}',
-  });
+  expect(variables).toMatchObject({ NODE_OPTIONS: '--enable-source-maps', STAGE: 'dev', SETTINGS: '{}' });
 });
 
 test('another Stripe address reaches the handler only when it is set', () => {
   const { template: e2e } = operationsStack({ stripeApiBase: 'http://127.0.0.1:12111', maxConcurrency: 2 });
-  expect(variables(e2e)).toMatchObject({
+  expect(variablesOf(e2e, 'Worker')).toMatchObject({
     STRIPE_API_BASE: 'http://127.0.0.1:12111',
     SETTINGS: '{"maxConcurrency":2}',
   });
@@ -96,13 +91,16 @@ test('the worker may touch no resource but its own', () => {
   template.hasResourceProperties('AWS::IAM::Role', { ManagedPolicyArns: Match.absent() });
 });
 
-test('BL-47: the log group is explicit, with retention and without a custom resource', () => {
-  const [logGroup] = Object.keys(
-    template.findResources('AWS::Logs::LogGroup', { Properties: { RetentionInDays: 90 } }),
+test('BL-47: every log group is explicit, with retention, and none is made by a custom resource', () => {
+  template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 90 });
+  const logGroups = Object.keys(template.findResources('AWS::Logs::LogGroup'));
+  const logged = Object.values(template.findResources('AWS::Lambda::Function')).map(
+    ({ Properties }) => Properties.LoggingConfig.LogGroup.Ref,
   );
-  template.hasResourceProperties('AWS::Lambda::Function', { LoggingConfig: { LogGroup: { Ref: logGroup } } });
+  expect(logged).toHaveLength(5);
+  expect(new Set(logged).size).toBe(5);
+  expect(logGroups).toEqual(expect.arrayContaining(logged));
   template.resourceCountIs('Custom::LogRetention', 0);
-  template.resourceCountIs('AWS::Lambda::Function', 1);
 });
 
 test('BL-47: no log group has a name that a second deploy could meet again', () => {

@@ -1,0 +1,41 @@
+import { Duration } from 'aws-cdk-lib';
+import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
+import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
+import { Construct } from 'constructs';
+import { ServiceFunction, type ServiceParts } from './service-function';
+
+export interface ReconcilerProps {
+  readonly parts: ServiceParts;
+}
+
+/**
+ * The function that brings back, each minute, the operations that no message will bring back by itself: without it
+ * a durable deferral would wait for ever. It ends before it starts again; two at once would only share the work,
+ * because each step is a conditional write.
+ */
+export class Reconciler extends Construct {
+  readonly service: ServiceFunction;
+
+  constructor(scope: Construct, id: string, { parts }: ReconcilerProps) {
+    super(scope, id);
+    this.service = new ServiceFunction(this, 'Service', {
+      entry: 'reconcile',
+      description: 'Sends due operations again, each minute',
+      parts,
+      timeout: Duration.seconds(55),
+    });
+    this.service.allowRecords({ writes: true });
+    this.service.allowDueOperations();
+    this.service.allowSending();
+
+    // A run that failed or came late is made up for by the next minute's, not by a run more.
+    // https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
+    const minute = Duration.minutes(1);
+    this.service.alias.configureAsyncInvoke({ retryAttempts: 0, maxEventAge: minute });
+    new Rule(this, 'EveryMinute', {
+      description: 'Starts the charge-once reconciler',
+      schedule: Schedule.rate(minute),
+      targets: [new LambdaFunction(this.service.alias, { retryAttempts: 0, maxEventAge: minute })],
+    });
+  }
+}
