@@ -1,4 +1,3 @@
-import { durableFromDelivery } from '../lambdas/operation/delivery';
 import { visibilityTimeoutSeconds } from '../lambdas/operation/limits';
 import type { Settings } from './settings';
 
@@ -25,10 +24,6 @@ export function deploymentConflicts(settings: Settings): string[] {
     [
       deadLetterDays < queueRetentionDays,
       `maxReceiveCount ${maxReceiveCount} deliveries of up to ${receiveSeconds} s take ${rounded(deadLetterDays)} days (workerTimeoutSeconds, batchWindowSeconds, retryCapSeconds); it must be below queueRetentionDays ${queueRetentionDays}, because SQS deletes an expired message instead of dead-lettering it`,
-    ],
-    [
-      maxReceiveCount > durableFromDelivery,
-      `maxReceiveCount ${maxReceiveCount} must be at least ${durableFromDelivery + 1}: a job that has to wait is kept in the table from its delivery ${durableFromDelivery} on, and must not be a dead letter before`,
     ],
     [
       queueRetentionDays + deadLetterDays + daysToAct <= deadLetterRetentionDays,

@@ -1,6 +1,7 @@
 import type { Limits } from '../operation/limits';
 import type { Operation, OperationId, RefundPart } from '../operation/operation';
 import {
+  type AcceptRequest,
   type ClaimRequest,
   type ClaimWrite,
   type DeferRequest,
@@ -10,7 +11,6 @@ import {
   type ParkRequest,
   type Seen,
   type SettleRequest,
-  type UnattemptedRequest,
   type UnclaimedRequest,
   type Written,
 } from '../operation/ports';
@@ -90,16 +90,11 @@ export class DynamoDbStore implements OperationStore, DueOperations {
     );
   }
 
-  accept(request: UnattemptedRequest & { readonly dueAtMs: number }): Promise<Written> {
-    const { bound, nowMs } = request;
+  accept(request: AcceptRequest): Promise<Written> {
     return this.#write(
       request.id,
       acceptUpdate(request, this.limits),
-      ({ state, acceptedBy, createdAtMs, inputDigest }) =>
-        state === 'queued' &&
-        acceptedBy === 'api' &&
-        createdAtMs === nowMs &&
-        inputDigest === bound.inputDigest,
+      ({ claimId }) => claimId === request.acceptId,
     );
   }
 

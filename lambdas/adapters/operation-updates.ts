@@ -1,10 +1,10 @@
 import type { Limits } from '../operation/limits';
 import type { Operation } from '../operation/operation';
 import type {
+  AcceptRequest,
   DeferRequest,
   OperationStore,
   ParkRequest,
-  UnattemptedRequest,
   UnclaimedRequest,
 } from '../operation/ports';
 import { claimClauses } from './claim-update';
@@ -39,7 +39,7 @@ const seenValues = ({ state, claimId }: Operation) => ({ seenState: state, seenC
 
 /** A new id, bound and queued. */
 export function acceptUpdate(
-  { bound, nowMs, dueAtMs }: UnattemptedRequest & { readonly dueAtMs: number },
+  { bound, acceptId, nowMs, dueAtMs }: AcceptRequest,
   limits: Limits,
 ): ConditionalUpdate {
   return {
@@ -47,6 +47,7 @@ export function acceptUpdate(
     assign: {
       ...initial(bound),
       state: 'queued',
+      claimId: acceptId,
       attemptCount: 0,
       updatedAtMs: nowMs,
       ...due(bound, limits, dueAtMs),

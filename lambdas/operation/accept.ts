@@ -22,6 +22,8 @@ export interface AcceptPorts {
   readonly due: DueOperations;
   readonly queue: JobQueue;
   readonly clock: Clock;
+  /** A token that was never used before. */
+  readonly newClaimId: () => string;
   readonly limits: Limits;
   readonly providerKeyPrefix: string;
   readonly providerParamsVersion: number;
@@ -174,7 +176,13 @@ async function put(
     providerKeyPrefix,
     providerParamsVersion,
   });
-  const write = await ports.store.accept({ id: message, bound, nowMs, dueAtMs: nowMs + dueAfterMs });
+  const write = await ports.store.accept({
+    id: message,
+    bound,
+    acceptId: ports.newClaimId(),
+    nowMs,
+    dueAtMs: nowMs + dueAfterMs,
+  });
   if (write.kind === 'superseded') {
     if (!write.operation)
       throw new Error(`the record of operation ${message.operationId} was refused, but there is none`);

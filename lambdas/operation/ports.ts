@@ -62,6 +62,12 @@ export interface UnattemptedRequest {
   readonly nowMs: number;
 }
 
+export interface AcceptRequest extends UnattemptedRequest {
+  /** Tells this request's write from its twins': stored where claims store theirs. */
+  readonly acceptId: string;
+  readonly dueAtMs: number;
+}
+
 export interface DeferRequest extends UnattemptedRequest {
   readonly seen: Operation | undefined;
   readonly dueAtMs: number;
@@ -83,7 +89,7 @@ export interface OperationStore {
   settle(request: SettleRequest): Promise<Written>;
   park(request: ParkRequest): Promise<Written>;
   /** Binds a new id to its inputs, queued, and due for the reconciler at `dueAtMs`. Superseded by any record. */
-  accept(request: UnattemptedRequest & { readonly dueAtMs: number }): Promise<Written>;
+  accept(request: AcceptRequest): Promise<Written>;
   /** Keeps an operation that waits, perhaps a new one, or one that a dead worker left running, for the reconciler to send at `dueAtMs`. */
   defer(request: DeferRequest): Promise<Written>;
   /** Ends a queued operation, perhaps a new one, that was never attempted. */

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { DynamoDbStore } from '../adapters/dynamodb-store';
@@ -31,6 +32,7 @@ export function createApi(variables: Variables): Api {
     due: store,
     queue,
     clock,
+    newClaimId,
     limits,
     providerKeyPrefix,
     providerParamsVersion: newestParamsVersion,
@@ -64,6 +66,9 @@ export function createService(environment: ServiceEnvironment, variables: Variab
     sqs: sqsClient(variables, limits),
   };
 }
+
+/** 96 random bits in 16 characters. */
+export const newClaimId = (): string => randomBytes(12).toString('base64url');
 
 /** A wrong combination is refused at synth; a process that meets one anyway says so and stays safe by construction. */
 function warnOf({ limits, settings }: ServiceEnvironment, telemetry: Telemetry): void {

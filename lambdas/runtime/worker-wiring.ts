@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { DynamoDbServiceCalls } from '../adapters/dynamodb-service-calls';
 import { MessageVisibility } from '../adapters/sqs-visibility';
@@ -7,7 +6,7 @@ import { StripeProvider } from '../adapters/stripe-provider';
 import type { AttemptPorts } from '../operation/attempt';
 import { type Variables, workerEnvironment } from './env';
 import type { Telemetry } from './telemetry';
-import { clientDefaults, createService } from './wiring';
+import { clientDefaults, createService, newClaimId } from './wiring';
 
 /** What a worker process keeps between invocations: clients and settings, no state of any operation. */
 export interface Worker {
@@ -34,7 +33,7 @@ export function createWorker(variables: Variables): Worker {
       serviceCalls: new DynamoDbServiceCalls(table, limits.providerDailyCalls),
       provider: new StripeProvider(apiKey, clock, environment.stripeApiBase, limits.customerTenantCheck),
       clock,
-      newClaimId: () => randomBytes(12).toString('base64url'),
+      newClaimId,
       random: Math.random,
       limits,
       providerKeyPrefix: environment.providerKeyPrefix,

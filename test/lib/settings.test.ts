@@ -139,7 +139,7 @@ test.each([
   [
     'dead letters before the delivery that is kept in the table',
     { maxReceiveCount: 5 },
-    'maxReceiveCount 5 must be at least 6',
+    'maxReceiveCount is 5; it must be a whole number from 6 to 1000',
   ],
   [
     'no requests',

@@ -396,7 +396,8 @@ describe('PaymentIntents', () => {
       code: 'resource_missing',
     });
     expect(await rejection(stripe.paymentIntents.cancel('pi_none'))).toMatchObject({ statusCode: 404 });
-    expect(await rejection(stripe.customers.retrieve('cus_A'))).toMatchObject({ statusCode: 404 });
+    expect(await rejection(stripe.products.retrieve('prod_A'))).toMatchObject({ statusCode: 404 });
+    expect(await rejection(stripe.customers.retrieve('cus_missing'))).toMatchObject({ statusCode: 404 });
   });
 });
 

@@ -549,7 +549,7 @@ describe('a write on an operation that no claim holds', () => {
   });
   const error = { code: 'deadline_exceeded', message: 'late' };
   const writes = {
-    accept: (id: string) => store.accept({ ...requestOf(id), dueAtMs }),
+    accept: (id: string) => store.accept({ ...requestOf(id), acceptId: `accept-${id}`, dueAtMs }),
     defer: (id: string) => store.defer({ ...requestOf(id), seen: undefined, dueAtMs }),
     fail: (id: string) => store.fail({ ...requestOf(id), error }),
   };
