@@ -57,6 +57,9 @@ export interface Accepted {
   readonly operation: OperationStatus;
 }
 
+/** API Gateway gives up after 30 s, and our functions well before. */
+const requestTimeoutMs = 30_000;
+
 /** How often a request whose answer was lost is sent again: accepting under one's own id is idempotent. */
 const sendings = 3;
 
@@ -90,8 +93,11 @@ export class OperationsClient {
   /** @returns undefined when the operation is not known */
   async get(tenantId: string, operationId: string): Promise<OperationStatus | undefined> {
     const response = await this.#send('GET', pathOf(tenantId, 'operations', operationId));
-    if (response.status === 404) return undefined;
-    return operationSchema.parse(await jsonOf(response));
+    if (response.ok) return operationSchema.parse(await response.json());
+    const error = await ApiError.from(response);
+    // Any other 404 is not the API's own: a wrong address, say.
+    if (error.type === 'urn:charge-once:problem:operation-not-found') return undefined;
+    throw error;
   }
 
   /**
@@ -151,16 +157,12 @@ export class OperationsClient {
   }
 
   async #send(method: string, path: string, body?: string): Promise<Response> {
-    const request = {
-      method,
-      ...(body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } }),
-    };
+    const url = `${this.options.apiUrl.replace(/\/$/, '')}${path}`;
+    const content = body === undefined ? {} : { body, headers: { 'content-type': 'application/json' } };
     for (let sending = 1; ; sending++) {
+      const signal = AbortSignal.timeout(requestTimeoutMs);
       try {
-        return await (this.options.fetch ?? fetch)(
-          `${this.options.apiUrl.replace(/\/$/, '')}${path}`,
-          request,
-        );
+        return await (this.options.fetch ?? fetch)(url, { method, ...content, signal });
       } catch (error) {
         if (sending === sendings) throw error;
         await sleep(100 * 2 ** sending * Math.random());

@@ -6,7 +6,7 @@ import type { ConditionalUpdate } from './table-client';
 /**
  *   claim = neverSeen
  *        or sameInputs and windowOpen and wanted and attemptsLeft and inTime and ( queued or lapsed )
- *        or sameInputs and windowOpen and wanted and redriven        (a parked operation's message, sent again)
+ *        or sameInputs and windowOpen and wanted and inTime and redriven        (a parked operation's message, sent again)
  */
 export const claimClauses = {
   /** The first delivery of an id binds it to its inputs. */
@@ -32,7 +32,9 @@ export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalU
   const { neverSeen, sameInputs, windowOpen, attemptsLeft, queued, lapsed, redriven } = claimClauses;
   const { wanted, inTime } = claimClauses;
   const { redrive, bound, dueAtMs } = request;
-  const takeable = redrive ? redriven : `${attemptsLeft} AND ${inTime} AND (${queued} OR ${lapsed})`;
+  const takeable = redrive
+    ? `${inTime} AND ${redriven}`
+    : `${attemptsLeft} AND ${inTime} AND (${queued} OR ${lapsed})`;
   const attend = dueAtMs === undefined ? {} : due(bound, limits, dueAtMs);
   return {
     condition: `${neverSeen} OR (${sameInputs} AND ${windowOpen} AND ${wanted} AND ${takeable})`,

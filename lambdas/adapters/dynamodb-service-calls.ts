@@ -21,10 +21,12 @@ export class DynamoDbServiceCalls implements ServiceCalls {
       values,
     });
     if (counted.applied) return true;
-    if (counted.item?.callsDay === values.today) return false;
+    // Used up; or this clock is behind at midnight, and another worker's day has begun.
+    const day = counted.item?.callsDay;
+    if (typeof day === 'string' && day >= values.today) return false;
     // The first call of the day. Whoever loses this race counts after the winner.
     const begun = await this.client.update(partition, {
-      condition: 'attribute_not_exists(#callsDay) OR #callsDay <> :today',
+      condition: 'attribute_not_exists(#callsDay) OR #callsDay < :today',
       set: ['#callsDay = :today', '#calls = :one'],
       values,
     });

@@ -125,7 +125,7 @@ export class DynamoDbStore implements OperationStore, DueOperations {
   reserveRefund(charge: Operation, refundId: string, part: RefundPart): Promise<Written> {
     return this.#write(
       charge,
-      refundReservationUpdate(charge, refundId, part),
+      refundReservationUpdate(charge, refundId, part, this.limits),
       ({ refunds }) =>
         refunds?.[refundId]?.reservedAtMs === part.reservedAtMs &&
         refunds[refundId]?.amountMinor === part.amountMinor,
@@ -143,7 +143,11 @@ export class DynamoDbStore implements OperationStore, DueOperations {
   }
 
   async *pages(nowMs: number): AsyncIterable<readonly Operation[]> {
-    for (let shard = 0; shard < this.limits.openShards; shard++) {
+    const { openShards } = this.limits;
+    // Another shard first each minute, so that none starves when there is more than one run's work.
+    const firstShard = Math.floor(nowMs / 60_000) % openShards;
+    for (let step = 0; step < openShards; step++) {
+      const shard = (firstShard + step) % openShards;
       for await (const partitionKeys of this.client.due(shard, nowMs)) {
         const items = await this.client.read(partitionKeys);
         // The index may lag behind: the record says whether it still is due. What a newer build wrote waits for that.

@@ -24,6 +24,7 @@ export class DynamoDbTenants implements TenantStore {
     let { seen } = request;
     // Other deliveries of the tenant come and go between the look and the write: the item that refused is looked at.
     for (let round = 0; round < 4; round++) {
+      seen = await this.#evictMany(seen, nowMs);
       const { applied, item } = await this.#update(id.tenantId, slotUpdate(request, seen, this.limits));
       if (applied) return 'taken';
       seen = item && tenantFromItem(item);
@@ -33,6 +34,23 @@ export class DynamoDbTenants implements TenantStore {
       if (advice !== 'free') return advice;
     }
     return 'full';
+  }
+
+  /** After a mass death there are more lapsed slots than the write that takes one can remove. */
+  async #evictMany(tenant: Tenant | undefined, nowMs: number): Promise<Tenant | undefined> {
+    let seen = tenant;
+    for (let lapsed = seen ? lapsedSlots(seen, nowMs) : []; seen && lapsed.length > mostEvicted; ) {
+      const { conditions, remove, names } = eviction(lapsed.slice(0, mostEvicted));
+      const { item } = await this.#update(seen.tenantId, {
+        condition: conditions.join(' AND '),
+        remove,
+        names,
+        values: { nowMs },
+      });
+      seen = item && tenantFromItem(item);
+      lapsed = seen ? lapsedSlots(seen, nowMs) : [];
+    }
+    return seen;
   }
 
   async releaseSlot(
@@ -127,35 +145,49 @@ function slotUpdate(
     };
   }
   const maxRunning = maxRunningOf(seen, limits);
-  const lapsed = lapsedSlots(seen, nowMs);
-  const others = lapsed.filter((operationId) => operationId !== id.operationId);
-  const oldDays = dailyCalls === undefined ? [] : Object.keys(seen.calls).filter((day) => day !== today);
+  const others = lapsedSlots(seen, nowMs)
+    .filter((operationId) => operationId !== id.operationId)
+    .slice(0, mostEvicted);
+  const oldDays = dailyCalls === undefined ? [] : Object.keys(seen.calls).filter((day) => day < today);
   return {
     condition: [
       exists,
-      lapsed.includes(id.operationId) ? isLapsed : isFree,
+      id.operationId in seen.running ? isLapsed : isFree,
       ...(Number.isFinite(maxRunning) ? [hasRoom] : []),
-      // Each lapsed entry is removed only if it still is lapsed.
-      ...others.map((_, index) => `#running.#lapsed${index}.#leaseExpiresAtMs < :nowMs`),
+      ...eviction(others).conditions,
       ...(dailyCalls === undefined ? [] : [hasCalls]),
     ].join(' AND '),
     set: [
       '#running.#op = :slot',
       ...(dailyCalls === undefined ? [] : ['#calls.#today = if_not_exists(#calls.#today, :zero) + :one']),
     ],
-    remove: [
-      ...others.map((_, index) => `running.#lapsed${index}`),
-      ...oldDays.map((_, index) => `calls.#day${index}`),
-    ],
+    remove: [...eviction(others).remove, ...oldDays.map((_, index) => `calls.#day${index}`)],
     names: {
       op: id.operationId,
       today,
-      ...Object.fromEntries(others.map((operationId, index) => [`lapsed${index}`, operationId])),
+      ...eviction(others).names,
       ...Object.fromEntries(oldDays.map((day, index) => [`day${index}`, day])),
     },
-    values: { slot, nowMs, room: maxRunning + lapsed.length, zero: 0, one: 1, dailyCalls },
+    values: {
+      slot,
+      nowMs,
+      room: maxRunning + others.length + (id.operationId in seen.running ? 1 : 0),
+      zero: 0,
+      one: 1,
+      dailyCalls,
+    },
   };
 }
+
+/** So many at a time, because an expression has at most 4 kB. */
+const mostEvicted = 20;
+
+/** The parts of an update that remove lapsed slots by name, each only if it still is lapsed. */
+const eviction = (operationIds: readonly string[]) => ({
+  conditions: operationIds.map((_, index) => `#running.#lapsed${index}.#leaseExpiresAtMs < :nowMs`),
+  remove: operationIds.map((_, index) => `running.#lapsed${index}`),
+  names: Object.fromEntries(operationIds.map((operationId, index) => [`lapsed${index}`, operationId])),
+});
 
 function admitUpdate(
   operationId: string,
@@ -170,9 +202,9 @@ function admitUpdate(
     };
   }
   return {
-    // A place once taken is kept, with its time.
+    // A place that was left by a crash is young again: its caller is back, and nobody else may evict it.
     condition: `${slotClauses.exists} AND (attribute_exists(#accepted.#op) OR size(#accepted) < :maxAccepted)`,
-    set: ['#accepted.#op = if_not_exists(#accepted.#op, :nowMs)'],
+    set: ['#accepted.#op = :nowMs'],
     names: { op: operationId },
     values: { nowMs, maxAccepted: maxAcceptedOf(seen, limits) },
   };

@@ -27,7 +27,7 @@ export function parkUpdate(
       ...(seen.effectPossibleSinceMs === undefined ? {} : due(seen, limits, nowMs)),
     },
     values: seenValues(seen),
-    remove: lease,
+    remove: [...lease, ...(seen.effectPossibleSinceMs === undefined ? attention : [])],
   };
 }
 
@@ -79,14 +79,15 @@ export function failUpdate(
   { bound, nowMs, error }: Parameters<OperationStore['fail']>[0],
   limits: Limits,
 ): ConditionalUpdate {
-  const { neverSeen, sameInputs, queued } = claimClauses;
+  const { neverSeen, sameInputs } = claimClauses;
+  const waits = '#state IN (:queued, :parked)';
   const unattempted = '#attemptCount = :zero AND attribute_not_exists(#effectPossibleSinceMs)';
   return {
-    condition: `${neverSeen} OR (${sameInputs} AND ${queued} AND ${unattempted})`,
+    condition: `${neverSeen} OR (${sameInputs} AND ${waits} AND ${unattempted})`,
     assign: { state: 'failed', error, updatedAtMs: nowMs, ...retention(limits, nowMs) },
     set: [...bind(bound), '#attemptCount = if_not_exists(#attemptCount, :zero)'],
     values: valuesOf(bound),
-    remove: attention,
+    remove: [...attention, ...park],
   };
 }
 

@@ -1,4 +1,6 @@
+import type { Limits } from '../operation/limits';
 import type { Operation, RefundPart } from '../operation/operation';
+import { retention } from './operation-parts';
 import type { ConditionalUpdate } from './table-client';
 
 /** A refund's part of its charge, once per refund; the sum of the parts stays within the charge. */
@@ -6,18 +8,22 @@ export function refundReservationUpdate(
   charge: Operation,
   refundId: string,
   part: RefundPart,
+  limits: Limits,
 ): ConditionalUpdate {
   const succeeded = '#state = :succeeded';
   const { amountMinor } = part;
+  // A charge outlives its refunds.
+  const kept = retention(limits, part.reservedAtMs);
   if (charge.refunds === undefined) {
     return {
       condition: `${succeeded} AND attribute_not_exists(#refunds) AND #input.#amountMinor >= :refundedMinor`,
-      assign: { refunds: { [refundId]: part }, refundedMinor: amountMinor },
+      assign: { refunds: { [refundId]: part }, refundedMinor: amountMinor, ...kept },
       values: { succeeded: 'succeeded' },
     };
   }
   return {
     condition: `${succeeded} AND attribute_not_exists(#refunds.#refund) AND #refundedMinor <= :mostBefore`,
+    assign: kept,
     set: ['#refunds.#refund = :part', '#refundedMinor = #refundedMinor + :amountMinor'],
     values: { succeeded: 'succeeded', part, amountMinor, mostBefore: charge.input.amountMinor - amountMinor },
     names: { refund: refundId },

@@ -96,7 +96,7 @@ function otherTenant(
 /** A direct message's operation is known from its first claim or deferral on. */
 export const notFound = ({ tenantId, operationId }: OperationId): Problem => ({
   problem: 'operation-not-found',
-  detail: `No operation ${operationId} of tenant ${tenantId} is known. One that was sent to the queue is known once a worker has seen it.`,
+  detail: `No operation ${operationId} of tenant ${tenantId} is known. One that was sent to the queue is known from its first attempt, or from its fifth delivery while it waits.`,
 });
 
 function memberOf(value: unknown, name: string): unknown {

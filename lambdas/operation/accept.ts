@@ -54,11 +54,11 @@ const sendAgainAfterMs = 5_000;
 const abandonedAfterMs = 60_000;
 
 /**
- * Takes an operation on: look, admit, put, send. Each step is idempotent by the operation's id, so twins and
+ * Takes an operation on: look, admit, put, send; a refund reserves its part of the charge first. Each step is idempotent by the operation's id, so twins and
  * retries after a crash at any point make one operation; nothing that is refused has a record.
  */
 export async function accept(ports: AcceptPorts, message: Message): Promise<Accepted> {
-  const { limits, store, tenants } = ports;
+  const { limits, store } = ports;
   const nowMs = ports.clock();
   const chargeId = message.type === 'refund' ? [chargeOf(message)] : [];
   const seen = await store.look([message, ...chargeId], [message.tenantId]);
@@ -83,14 +83,18 @@ export async function accept(ports: AcceptPorts, message: Message): Promise<Acce
   if ((await ports.queue.depth()) >= limits.queueMaxDepth)
     return { kind: 'serviceFull', retryAfterSeconds: 30 };
 
-  const full = await admit(ports, message, tenant, nowMs);
-  if (full) return full;
   if (message.type === 'refund' && charge) {
     const refused = await reserve(store, charge, message.operationId, message.input.amountMinor, nowMs);
-    if (refused) {
-      await tenants.leave(message, nowMs);
-      return { kind: 'refundRefused', code: refused.error.code, detail: refused.error.message };
+    if (refused) return { kind: 'refundRefused', code: refused.error.code, detail: refused.error.message };
+  }
+  const full = await admit(ports, message, tenant, nowMs);
+  if (full) {
+    // What this request has just reserved; a twin's part is left alone.
+    if (message.type === 'refund' && charge) {
+      const part = { amountMinor: message.input.amountMinor, reservedAtMs: nowMs };
+      await store.releaseRefund(charge, message.operationId, part);
     }
+    return full;
   }
   return put(ports, message, charge, nowMs);
 }

@@ -6,8 +6,8 @@ import {
   deferral,
   dispositionOf,
   dueAtMs,
-  isDurable,
   keep,
+  keepsWaitInTable,
   leave,
   reconsider,
   release,
@@ -24,7 +24,7 @@ import {
 import { type Limits, providerTimeoutMs, settleReserveMs } from './limits';
 import type { Bound, Operation } from './operation';
 import type { Outcome } from './outcome';
-import type { SlotRequest } from './ports';
+import type { SlotAnswer, SlotRequest } from './ports';
 import { refundHindrance, reserve } from './refund';
 import { isTerminal, type Settlement, settlementOf } from './state';
 import { hasBounds, secondsToNextDay, slotAdvice, type Tenant } from './tenant';
@@ -84,7 +84,7 @@ export async function claim(
     leaseExpiresAtMs,
     windowOpensAtMs: windowOpensAtMs(limits, nowMs),
     // In a crash loop its message reaches the dead-letter queue while the record still says running.
-    ...(isDurable(delivery) ? { dueAtMs: leaseExpiresAtMs + graceMs } : {}),
+    ...(keepsWaitInTable(ports, delivery) ? { dueAtMs: leaseExpiresAtMs + graceMs } : {}),
     ...(decision.isRedrive
       ? { redrive: { sentAtMs: delivery.sentAtMs, maxAttempts: limits.maxAttempts, maxRedrives } }
       : {}),
@@ -200,16 +200,20 @@ async function takePlace(
   const { tenantId, operationId } = id;
   const { acceptedBy } = operation ?? bound;
   if (hasSlot) await release(ports, { tenantId, operationId, acceptedBy }, claimId, false);
-  return { kind: 'defer', reason: 'service_daily_calls_used', delaySeconds: secondsToNextDay(nowMs) };
+  return { kind: 'defer', reason: 'service_daily_calls_used', delaySeconds: nextDaySeconds(ports, nowMs) };
 }
+
+/** Past the next UTC midnight, spread so that not all that waited comes back in one second. */
+const nextDaySeconds = ({ limits, random }: AttemptPorts, nowMs: number): number =>
+  secondsToNextDay(nowMs) + Math.ceil(random() * limits.retryCapSeconds);
 
 function noSlot(
   { ports, delivery }: Pick<Cycle, 'ports' | 'delivery'>,
-  why: string,
+  why: Exclude<SlotAnswer, 'taken'>,
   nowMs: number,
 ): Decision {
   if (why !== 'daily_calls_used') return deferral(ports, delivery, `tenant_${why}`);
-  return { kind: 'defer', reason: `tenant_${why}`, delaySeconds: secondsToNextDay(nowMs) };
+  return { kind: 'defer', reason: `tenant_${why}`, delaySeconds: nextDaySeconds(ports, nowMs) };
 }
 
 /** Holds the refund's part of its charge before anything is called. */
@@ -233,7 +237,9 @@ async function writeSettlement(
   const nowMs = ports.clock();
   const request = { operation, claimId, settlement, nowMs, sentAtMs: delivery.sentAtMs };
   const due =
-    settlement.state === 'queued' && isDurable(delivery) ? { dueAtMs: dueAtMs(ports, delivery, nowMs) } : {};
+    settlement.state === 'queued' && keepsWaitInTable(ports, delivery)
+      ? { dueAtMs: dueAtMs(ports, delivery, nowMs) }
+      : {};
   const write = await ports.store.settle({ ...request, ...due });
   const now = write.operation;
   const isOurs = now?.state === 'running' && now.claimId === claimId;

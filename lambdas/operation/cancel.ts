@@ -72,12 +72,19 @@ function adviceOf({ state, type }: Operation): string {
 }
 
 async function giveBack({ store, tenants, telemetry }: CancelPorts, operation: Operation): Promise<void> {
-  try {
-    if (operation.acceptedBy === 'api') await tenants.leave(operation);
-    if (operation.type !== 'refund') return;
-    const charge = { tenantId: operation.tenantId, operationId: operation.input.chargeOperationId };
-    await store.releaseRefund(charge, operation.operationId, operation.input);
-  } catch (error) {
-    telemetry.tolerated('a place was not given back', error);
+  const charge = operation.type === 'refund' ? operation.input.chargeOperationId : undefined;
+  const given = await Promise.allSettled([
+    operation.acceptedBy === 'api' ? tenants.leave(operation) : undefined,
+    charge && operation.type === 'refund'
+      ? store.releaseRefund(
+          { tenantId: operation.tenantId, operationId: charge },
+          operation.operationId,
+          operation.input,
+        )
+      : undefined,
+  ]);
+  for (const one of given) {
+    if (one.status === 'rejected')
+      telemetry.tolerated('what it held was not given back', operation, one.reason);
   }
 }

@@ -7,7 +7,7 @@ import {
   durableFromDelivery,
 } from './delivery';
 import type { Limits } from './limits';
-import type { Bound, Operation } from './operation';
+import type { Bound, Operation, OperationId } from './operation';
 import type { Clock, OperationStore, OperationTelemetry, Provider, ServiceCalls, TenantStore } from './ports';
 import type { Settlement } from './state';
 
@@ -47,7 +47,7 @@ export async function dispositionOf(cycle: Cycle, settlement: Settlement): Promi
     case 'parked':
       return { kind: 'giveUp', reason: settlement.parkedReason };
     case 'queued':
-      if (isDurable(cycle.delivery)) return { kind: 'acknowledge', reason: 'kept' };
+      if (keepsWaitInTable(cycle.ports, cycle.delivery)) return { kind: 'acknowledge', reason: 'kept' };
       return deferral(cycle.ports, cycle.delivery, settlement.reason);
   }
 }
@@ -70,12 +70,12 @@ export async function carryOut(
     case 'claim':
       return carryOut(cycle, seen, deferral(ports, delivery, 'contended'));
     case 'defer': {
-      // A wait must not end in the dead-letter queue: from the fifth delivery on it is kept in the table.
-      if (!isDurable(delivery) || !mayBeKept(seen, nowMs)) return decision;
+      if (!keepsWaitInTable(ports, delivery, decision.delaySeconds) || !mayBeKept(seen, nowMs))
+        return decision;
       const keptUntilMs = nowMs + decision.delaySeconds * 1000;
       const write = await store.defer({ id, seen, bound, nowMs, dueAtMs: keptUntilMs });
       if (write.kind === 'superseded') return decision;
-      if (seen?.state !== 'running') telemetry.changed(write.operation, seen?.state ?? 'new');
+      telemetry.kept(write.operation, decision.reason, keptUntilMs);
       return { kind: 'acknowledge', reason: 'kept' };
     }
     case 'park': {
@@ -120,7 +120,15 @@ const mayBeKept = (seen: Operation | undefined, nowMs: number): boolean =>
 export const deferral = ({ limits, random }: AttemptPorts, delivery: Delivery, reason: string) =>
   ({ kind: 'defer', reason, delaySeconds: backOffSeconds(limits, delivery.receiveCount, random) }) as const;
 
-export const isDurable = ({ receiveCount }: Delivery): boolean => receiveCount >= durableFromDelivery;
+/**
+ * Whether a wait is kept in the table: where it could end in the dead-letter queue, and where it is so long that the
+ * reconciler would send the operation again meanwhile.
+ */
+export const keepsWaitInTable = (
+  { limits }: AttemptPorts,
+  { receiveCount }: Delivery,
+  delaySeconds = 0,
+): boolean => receiveCount >= durableFromDelivery || delaySeconds > limits.retryCapSeconds;
 
 /** When the reconciler sends a requeued operation again. */
 export const dueAtMs = (
@@ -139,6 +147,7 @@ export async function release(
   const holdsPlace = hasEnded && operation.acceptedBy === 'api';
   await tolerate(
     ports,
+    operation,
     'a slot was not given back',
     ports.tenants.releaseSlot(operation, claimId, holdsPlace),
   );
@@ -150,12 +159,17 @@ export async function keep(
   claimId: string,
   untilMs: number,
 ): Promise<void> {
-  await tolerate(ports, 'a slot was not kept', ports.tenants.keepSlot(operation, claimId, untilMs));
+  await tolerate(
+    ports,
+    operation,
+    'a slot was not kept',
+    ports.tenants.keepSlot(operation, claimId, untilMs),
+  );
 }
 
 export async function leave(ports: AttemptPorts, operation: Operation): Promise<void> {
   if (operation.acceptedBy !== 'api') return;
-  await tolerate(ports, 'an accepted place was not given back', ports.tenants.leave(operation));
+  await tolerate(ports, operation, 'an accepted place was not given back', ports.tenants.leave(operation));
 }
 
 /** A refund that ended without an effect holds no part of its charge any more. */
@@ -164,14 +178,19 @@ async function giveBackRefund({ ports, delivery }: Cycle): Promise<void> {
   if (message.type !== 'refund') return;
   const charge = { tenantId: message.tenantId, operationId: message.input.chargeOperationId };
   const given = ports.store.releaseRefund(charge, message.operationId, message.input);
-  await tolerate(ports, "a refund's part of its charge was not given back", given);
+  await tolerate(ports, message, "a refund's part of its charge was not given back", given);
 }
 
-async function tolerate({ telemetry }: AttemptPorts, what: string, work: Promise<void>): Promise<void> {
+async function tolerate(
+  ports: AttemptPorts,
+  id: OperationId,
+  what: string,
+  work: Promise<void>,
+): Promise<void> {
   try {
     await work;
   } catch (error) {
-    telemetry.tolerated(what, error);
+    ports.telemetry.tolerated(what, id, error);
   }
 }
 

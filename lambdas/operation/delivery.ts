@@ -73,12 +73,11 @@ export function decide(
   if (operation.cancelRequestedAtMs !== undefined && effectPossibleSinceMs === undefined)
     return { kind: 'cancel' };
   const isWindowClosed = (effectPossibleSinceMs ?? nowMs) <= windowOpensAtMs(limits, nowMs);
-  if (state === 'parked') return decideParked(delivery, operation, isWindowClosed);
+  if (state === 'parked') return decideParked(delivery, operation, isWindowClosed, nowMs);
   if (isWindowClosed) return { kind: 'park', parkedReason: 'provider_window_closed' };
   if (operation.attemptCount >= operation.attemptLimit)
     return { kind: 'park', parkedReason: 'attempts_exhausted' };
-  const isUnattempted = operation.attemptCount === 0 && effectPossibleSinceMs === undefined;
-  if (isUnattempted && operation.deadlineAtMs <= nowMs) return { kind: 'fail', error: deadlineExceeded };
+  if (isPastDeadline(operation, nowMs)) return { kind: 'fail', error: deadlineExceeded };
   return { kind: 'claim', isRedrive: false };
 }
 
@@ -90,18 +89,30 @@ export function deadlineMs({ message, sentAtMs }: Sent, limits: Limits, nowMs: n
 
 type Sent = Pick<Delivery, 'message' | 'sentAtMs'>;
 
+/** What was attempted before goes on, whatever its deadline says. */
+const isPastDeadline = (
+  { attemptCount, effectPossibleSinceMs, deadlineAtMs }: Operation,
+  nowMs: number,
+): boolean => attemptCount === 0 && effectPossibleSinceMs === undefined && deadlineAtMs <= nowMs;
+
 const deadlineExceeded: OperationError = {
   code: 'deadline_exceeded',
   message: 'The operation was not attempted before its deadline; nothing was done.',
 };
 
-function decideParked(delivery: Delivery, operation: Operation, isWindowClosed: boolean): Decision {
+function decideParked(
+  delivery: Delivery,
+  operation: Operation,
+  isWindowClosed: boolean,
+  nowMs: number,
+): Decision {
   const reason = operation.parkedReason ?? 'attempts_exhausted';
   const isDraining = delivery.sentAtMs <= (operation.parkedAtMs ?? 0);
   if (isDraining) return { kind: 'giveUp', reason };
   if (isWindowClosed) return { kind: 'giveUp', reason: 'provider_window_closed' };
   // The provider repeats its saved error under this key: only a proof of absence gives it a new one.
   if (reason === 'provider_key_spent' || reason === 'provider_conflict') return { kind: 'giveUp', reason };
+  if (isPastDeadline(operation, nowMs)) return { kind: 'fail', error: deadlineExceeded };
   if (operation.redriveCount >= maxRedrives) return { kind: 'giveUp', reason: 'redrives_exhausted' };
   return { kind: 'claim', isRedrive: true };
 }

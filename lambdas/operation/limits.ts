@@ -18,7 +18,7 @@ const ratio = (min: number, max: number) => {
  * laptop stack and the handlers share this one table; `lib/settings.ts` adds what only a deployment has.
  */
 const limitsSchema = z.object({
-  /** Provider calls of one tenant in flight at once. At most 50, because each write of the tenant's item costs its size; 0 for no bound. */
+  /** Provider calls of one tenant in flight at once. At most 50, because each write of the tenant's item costs its size. 0 switches off every bound of running and waiting, also a tenant's own. */
   tenantMaxRunning: z._default(wholeNumber(0, 50), 2),
   /** Accepted operations of one tenant that may wait beside the running ones. */
   tenantMaxWaiting: z._default(wholeNumber(0, 100), 5),

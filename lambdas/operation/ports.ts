@@ -176,7 +176,9 @@ export interface OperationTelemetry {
   /** The provider proved an effect of an operation whose record ended otherwise. Wakes a person. */
   contradicted(operation: Operation, providerRef: string): void;
   /** Something that heals by itself failed: a place that was not given back, say. */
-  tolerated(what: string, error: unknown): void;
+  tolerated(what: string, id: OperationId, error: unknown): void;
+  /** A wait that is kept in the table, to be sent again at `dueAtMs`. */
+  kept(operation: Operation, reason: string, dueAtMs: number): void;
 }
 
 /** The attention index: operations that no message will bring back by itself. */

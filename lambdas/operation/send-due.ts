@@ -19,7 +19,7 @@ export interface SentDue {
 
 /**
  * Sends the messages of due operations again: those deferred in the table, accepted and never sent, or left running by a
- * worker that died. Each stays in the attention index, due again after its message had its time, so a crash here loses none.
+ * worker that died. A crash at any point leaves them due.
  * @param untilMs when to stop; what is left over is due in the next run
  */
 export async function sendDue(ports: SendDuePorts, untilMs: number): Promise<SentDue> {
@@ -32,21 +32,22 @@ export async function sendDue(ports: SendDuePorts, untilMs: number): Promise<Sen
   return done;
 }
 
-async function bringOn(
-  { due, queue, clock, limits }: SendDuePorts,
-  operation: Operation,
-): Promise<'sent' | 'left'> {
-  const nowMs = clock();
+async function bringOn(ports: SendDuePorts, operation: Operation): Promise<'sent' | 'left'> {
+  const { due, queue, clock } = ports;
   const needsMessage = operation.state === 'queued' || operation.state === 'running';
-  const nextMs = nowMs + (needsMessage ? messageTimeMs(limits) : hourMs);
-  // First the next due time, then the message: a crash in between costs a wait, not an operation.
-  if (!(await due.postpone(operation, nextMs))) return 'left';
-  if (!needsMessage) return 'left';
+  const nextMs = clock() + (needsMessage ? minuteMs : hourMs);
+  // Of two runs at once, the one that moves the due time sends.
+  if (!(await due.postpone(operation, nextMs)) || !needsMessage) return 'left';
   await queue.send(operation);
+  await due.postpone({ ...operation, dueAtMs: nextMs }, clock() + sentAgainMs);
   return 'sent';
 }
 
-const hourMs = 3_600_000;
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
 
-/** As long as a message may be deferred by its visibility: after the fifth delivery its operation is in the table again. */
-const messageTimeMs = (limits: Limits): number => 5 * limits.retryCapSeconds * 1000;
+/**
+ * A message that was sent brings its operation on by itself, so it is due again only in case the message was never
+ * delivered: seldom enough that a backlog does not multiply, and well within the queue's retention.
+ */
+const sentAgainMs = 6 * hourMs;

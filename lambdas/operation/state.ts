@@ -13,10 +13,10 @@ export type State = (typeof states)[number];
 
 /** Every legal move. A terminal state is never changed. */
 export const legalMoves: Readonly<Record<State, readonly State[]>> = {
-  queued: ['running', 'parked', 'succeeded', 'failed', 'cancelled'],
+  queued: ['running', 'settling', 'parked', 'succeeded', 'failed', 'cancelled'],
   running: ['running', 'queued', 'settling', 'parked', 'succeeded', 'failed', 'cancelled'],
   settling: ['succeeded', 'failed', 'parked'],
-  parked: ['running', 'queued', 'succeeded', 'failed', 'cancelled'],
+  parked: ['running', 'queued', 'settling', 'succeeded', 'failed', 'cancelled'],
   succeeded: [],
   failed: [],
   cancelled: [],

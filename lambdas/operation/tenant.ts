@@ -17,15 +17,23 @@ export interface Tenant {
   readonly maxAccepted?: number;
 }
 
+/** The most that a tenant's own limits may be: each write costs the item's size. */
+const mostRunning = 50;
+const mostAccepted = 150;
+
 export const maxRunningOf = (tenant: Tenant | undefined, limits: Limits): number =>
-  tenant?.maxRunning ?? (limits.tenantMaxRunning === 0 ? Number.POSITIVE_INFINITY : limits.tenantMaxRunning);
+  tenant?.maxRunning !== undefined
+    ? Math.min(tenant.maxRunning, mostRunning)
+    : limits.tenantMaxRunning || Number.POSITIVE_INFINITY;
 
 /** Whether anything of a tenant is bounded while its operations run. */
 export const hasBounds = ({ tenantMaxRunning, tenantDailyCalls }: Limits): boolean =>
   tenantMaxRunning > 0 || tenantDailyCalls !== undefined;
 
 export const maxAcceptedOf = (tenant: Tenant | undefined, limits: Limits): number =>
-  tenant?.maxAccepted ?? limits.tenantMaxRunning + limits.tenantMaxWaiting;
+  tenant?.maxAccepted !== undefined
+    ? Math.min(tenant.maxAccepted, mostAccepted)
+    : limits.tenantMaxRunning + limits.tenantMaxWaiting;
 
 /** Ids of the slots whose lease has lapsed: their workers are dead, and the next taker removes them. */
 export const lapsedSlots = ({ running }: Tenant, nowMs: number): string[] =>

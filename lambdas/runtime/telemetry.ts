@@ -2,7 +2,7 @@ import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
 import type { Disposition } from '../operation/delivery';
 import type { Ids } from '../operation/message';
-import type { Operation } from '../operation/operation';
+import type { Operation, OperationId } from '../operation/operation';
 import type { Outcome } from '../operation/outcome';
 import type { OperationTelemetry } from '../operation/ports';
 import type { State } from '../operation/state';
@@ -103,8 +103,14 @@ class DeliveryTelemetry implements OperationTelemetry {
     this.#count('Contradicted', operation.type);
   }
 
-  tolerated(what: string, error: unknown): void {
-    this.logger.warn(what, { ...this.source, ...failureOf(error) });
+  tolerated(what: string, { tenantId, operationId }: OperationId, error: unknown): void {
+    this.logger.warn(what, { ...this.source, tenantId, operationId, ...failureOf(error) });
+  }
+
+  kept(operation: Operation, reason: string, dueAtMs: number): void {
+    const dueAt = new Date(dueAtMs).toISOString();
+    this.logger.info('wait kept in the table', { ...this.source, ...idsOf(operation), reason, dueAt });
+    this.#count('Deferred', operation.type, reason);
   }
 
   /**

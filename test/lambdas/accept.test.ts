@@ -367,12 +367,16 @@ describe('bounds', () => {
 
   test('the daily calls of the whole service stop the call', async () => {
     restart({ providerDailyCalls: 1 });
-    const before = bench.stripe.requests().length;
-    for (const each of [fresh(), fresh()]) {
+    const jobs = [fresh(), fresh()];
+    for (const each of jobs) {
       await bench.stack.send(each);
       await bench.drain();
     }
-    expect(bench.stripe.requests().length - before).toBeLessThanOrEqual(1);
+    const [first, second] = await Promise.all(jobs.map((each) => evidenceOf(bench, each)));
+    expect(first).toMatchObject({ posts: 1, record: { state: 'succeeded' } });
+    // It waits in the table for the next day, and its message is off the queue.
+    expect(second).toMatchObject({ posts: 0, record: { state: 'queued', dueAtMs: expect.any(Number) } });
+    expect((await bench.stack.queueDepth()).total).toBe(0);
   });
 
   test('a tenant with an override of 150 whose places are all left behind gets them back', async () => {

@@ -653,9 +653,20 @@ describe('attempts', () => {
     expect(parked).toMatchObject({ state: 'parked', parkedReason: 'provider_forbidden', attemptCount: 0 });
     for (const gone of ['effectPossibleSinceMs', 'dueAtMs', 'openShard'])
       expect(parked).not.toHaveProperty(gone);
-    await bench.stack.clock.advance(30 * hourMs);
+    await bench.stack.clock.advance(hourMs);
     expect(await deliverOne(charge)).toEqual(acknowledged);
     expect(await evidence(charge)).toMatchObject({ charges: 1 });
+  });
+
+  test('a 403 that is redriven after the deadline fails: it was never attempted', async () => {
+    const charge = job();
+    fault(charge, { kind: 'answer', status: 403 });
+    expect(await deliverOne(charge)).toEqual(rejected);
+    await bench.stack.clock.advance(30 * hourMs);
+    expect(await deliverOne(charge)).toEqual(acknowledged);
+    const { record, charges } = await evidence(charge);
+    expect(record).toMatchObject({ state: 'failed', error: { code: 'deadline_exceeded' } });
+    expect(charges).toBe(0);
   });
 
   test('of a provider that refuses connections are none', async () => {

@@ -583,7 +583,7 @@ describe('a write on an operation that no claim holds', () => {
     for (const changes of records) {
       const isAllowed =
         name !== 'accept' &&
-        (changes.state ?? 'queued') === 'queued' &&
+        [...(name === 'fail' ? ['parked'] : []), 'queued'].includes(changes.state ?? 'queued') &&
         changes.inputDigest === undefined &&
         (name === 'defer' || (changes.attemptCount === 0 && changes.effectPossibleSinceMs === undefined));
       const before = await put(changes);

@@ -239,11 +239,20 @@ describe('an accepted place', () => {
     expect(Object.keys(before?.accepted ?? {})).toHaveLength(7);
   });
 
-  test('once taken is kept with its time, also when all are taken', async () => {
+  test('taken again is the same place, young again, also when all are taken', async () => {
     const { admit, item } = fresh();
     for (let index = 0; index < 7; index++) await admit(`op-${index}`);
     expect(await admit('op-0', nowMs + 1000)).toBe('admitted');
-    expect((await item())?.accepted['op-0']).toBe(nowMs);
+    expect((await item())?.accepted['op-0']).toBe(nowMs + 1000);
+    expect(Object.keys((await item())?.accepted ?? {})).toHaveLength(7);
+  });
+
+  test('whose caller is back is not evicted by another, however long it was left', async () => {
+    const { admit, tenants, tenantId, item } = fresh();
+    for (let index = 0; index < 7; index++) await admit(`op-${index}`);
+    expect(await admit('op-0', nowMs + 61_000)).toBe('admitted');
+    await tenants.leave({ tenantId, operationId: 'op-0' }, nowMs);
+    expect((await item())?.accepted).toHaveProperty('op-0');
   });
 
   test('of 50 at once goes to seven, of 20 twins one place', async () => {

@@ -455,3 +455,42 @@ describe('the API key', () => {
     },
   );
 });
+
+describe('a charge where tenants call the API themselves', () => {
+  const checking = () =>
+    new StripeProvider(
+      fixedKey('sk_test_local_stand_in'),
+      () => performance.now(),
+      new URL(stripe.url),
+      true,
+    );
+  const gets = { method: 'GET', path: /^\/v1\/customers\// };
+
+  test('of a customer that carries the tenant is made', async () => {
+    const of = fresh({ customerId: 'cus_of_acme' });
+    expect(await charge(of, checking())).toMatchObject({ kind: 'succeeded' });
+    expect(movedBy(of)).toHaveLength(1);
+  });
+
+  test.each(['cus_of_zeta', 'cus_A', 'cus_missing'])(
+    'of the customer %s is refused without a POST',
+    async (customerId) => {
+      const of = fresh({ customerId });
+      const code = customerId === 'cus_missing' ? 'resource_missing' : 'customer_of_another_tenant';
+      expect(await charge(of, checking())).toMatchObject({ kind: 'invalid', error: { code } });
+      expect(requestsOf(of)).toEqual([]);
+    },
+  );
+
+  test.each<[string, Fault, string]>([
+    ['a lost connection', { kind: 'reset', effect: 'none' }, 'customer_unknown'],
+    ['a 503', { kind: 'answer', status: 503 }, 'customer_unknown'],
+    ['no answer in time', { kind: 'stall', ms: 5_000, effect: 'none' }, 'customer_unknown'],
+    ['a 429', { kind: 'answer', status: 429 }, 'rate_limited'],
+  ])('whose customer cannot be looked up (%s) was not sent', async (_name, fault, reason) => {
+    const of = fresh({ customerId: 'cus_of_acme' });
+    stripe.fault(fault, gets);
+    expect(await charge(of, checking())).toEqual({ kind: 'notSent', reason });
+    expect(requestsOf(of)).toEqual([]);
+  });
+});
