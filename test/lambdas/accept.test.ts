@@ -399,3 +399,62 @@ async function putTenant(tenantId: string, attributes: Readonly<Record<string, u
   await DynamoDBDocumentClient.from(client).send(new PutCommand({ TableName: bench.stack.tableName, Item }));
   client.destroy();
 }
+
+// BL-28: jobs are sent one by one, each answered for itself, so no `Failed` list can go unread. What is left of the case
+// is an enqueue that fails, and bodies that SQS would refuse, which never get so far (test/lambdas/http).
+describe('BL-28 an enqueue', () => {
+  test('that SQS refuses is no acceptance; the retry makes it one, with one place and one charge', async () => {
+    const charge = fresh();
+    const stopRefusing = bench.stack.sqsProxy.intercept(
+      { action: 'SendMessage' },
+      { kind: 'answer', statusCode: 400, error: 'InvalidMessageContents' },
+    );
+    await expect(bench.accept(charge)).rejects.toThrow();
+    expect(await depth()).toBe(0);
+    stopRefusing();
+    await bench.stack.clock.advance(6_000);
+    expect(await bench.accept(charge)).toMatchObject({ kind: 'known' });
+    expect(await depth()).toBe(1);
+    expect(Object.keys(Object((await tenantOf(charge))?.accepted))).toEqual([charge.operationId]);
+    await runToTheEnd([charge]);
+    expect(await evidenceOf(bench, charge)).toMatchObject({ charges: 1 });
+    expect(await tenantOf(charge)).toMatchObject({ running: {}, accepted: {} });
+  });
+
+  test('whose answer is lost is sent again by the SDK: two messages, one charge', async () => {
+    const charge = fresh();
+    bench.stack.sqsProxy.intercept({ action: 'SendMessage', times: 1 }, { kind: 'loseAnswer' });
+    expect(await bench.accept(charge)).toMatchObject({ kind: 'accepted' });
+    expect(await depth()).toBe(2);
+    await runToTheEnd([charge]);
+    await bench.drain();
+    expect(await evidenceOf(bench, charge)).toMatchObject({ charges: 1, posts: 1 });
+  });
+});
+
+describe('BL-24 a place', () => {
+  test('whose lease lapses while its call still runs is given back by its own end, once', async () => {
+    const [first, second, third] = flood(3);
+    if (!first || !second || !third) throw new Error('they are there');
+    await acceptAll([first, second, third]);
+    // The clock passes the lease in the middle of the call; the late worker settles by its proof.
+    bench.stripe.fault(
+      { kind: 'hook', at: 'afterEffect', run: () => bench.stack.clock.advance(20_000) },
+      { operationId: first.operationId },
+    );
+    await runToTheEnd([first, second, third]);
+    expect(await tenantOf(first)).toMatchObject({ running: {}, accepted: {} });
+    for (const each of [first, second, third])
+      expect(await evidenceOf(bench, each)).toMatchObject({ charges: 1 });
+  });
+
+  test('of an operation that is delivered twice to its end is one, and is free after it', async () => {
+    const charge = fresh();
+    await bench.accept(charge);
+    await bench.stack.send(charge);
+    await runToTheEnd([charge]);
+    await bench.drain();
+    expect(await evidenceOf(bench, charge)).toMatchObject({ charges: 1, posts: 1 });
+    expect(await tenantOf(charge)).toMatchObject({ running: {}, accepted: {} });
+  });
+});
