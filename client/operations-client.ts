@@ -37,6 +37,7 @@ const operationSchema = z.object({
   attempts: z.number(),
   result: z.optional(
     z.object({
+      providerRef: z.optional(z.string()),
       amountMinor: z.optional(z.number()),
       currency: z.optional(z.string()),
       chargeId: z.optional(z.string()),

@@ -7,8 +7,8 @@ import {
 import { BasePersistenceLayer, IdempotencyRecord } from '@aws-lambda-powertools/idempotency/persistence';
 import type { Context } from 'aws-lambda';
 
-/** The steps of one operation's cycle. `C` is a claim, `O` an outcome, `D` what becomes of the message. */
-export interface Cycle<C, O, D> {
+/** One operation's steps. `C` is a claim, `O` an outcome, `D` what becomes of the message. */
+export interface Steps<C, O, D> {
   claim(): Promise<{ readonly claim: C } | { readonly disposition: D }>;
   attempt(claim: C): Promise<O>;
   settle(claim: C, outcome: O): Promise<D>;
@@ -21,8 +21,8 @@ export interface Cycle<C, O, D> {
  * @throws when the wrapper ran the attempt without a claim (POWERTOOLS_IDEMPOTENCY_DISABLED), before any effect;
  *   and whatever the steps throw, from inside Powertools' error
  */
-export async function runOnce<C, O, D>(key: string, context: Context, cycle: Cycle<C, O, D>): Promise<D> {
-  const layer = new ClaimLayer(cycle);
+export async function runOnce<C, O, D>(key: string, context: Context, steps: Steps<C, O, D>): Promise<D> {
+  const layer = new ClaimLayer(steps);
   const run = makeIdempotent((_key: string) => layer.attempt(), {
     persistenceStore: layer,
     config: new IdempotencyConfig({ throwOnNoIdempotencyKey: true, lambdaContext: context }),
@@ -41,7 +41,7 @@ class ClaimLayer<C, O, D> extends BasePersistenceLayer {
   #outcome: { readonly known: O } | undefined;
   #disposition: { readonly decided: D } | undefined;
 
-  constructor(private readonly cycle: Cycle<C, O, D>) {
+  constructor(private readonly steps: Steps<C, O, D>) {
     super();
   }
 
@@ -50,7 +50,7 @@ class ClaimLayer<C, O, D> extends BasePersistenceLayer {
       throw new Error(
         'Nothing is attempted without a claim: the idempotency wrapper ran the function without one',
       );
-    this.#outcome = { known: await this.cycle.attempt(this.#claim.held) };
+    this.#outcome = { known: await this.steps.attempt(this.#claim.held) };
     return null;
   }
 
@@ -60,7 +60,7 @@ class ClaimLayer<C, O, D> extends BasePersistenceLayer {
   }
 
   protected override async _putRecord(record: IdempotencyRecord): Promise<void> {
-    const taken = await this.cycle.claim();
+    const taken = await this.steps.claim();
     if ('claim' in taken) {
       this.#claim = { held: taken.claim };
       return;
@@ -73,7 +73,7 @@ class ClaimLayer<C, O, D> extends BasePersistenceLayer {
 
   protected override async _updateRecord(): Promise<void> {
     if (!this.#claim || !this.#outcome) throw new Error('Nothing is settled without a claim and an outcome');
-    this.#disposition = { decided: await this.cycle.settle(this.#claim.held, this.#outcome.known) };
+    this.#disposition = { decided: await this.steps.settle(this.#claim.held, this.#outcome.known) };
   }
 
   protected override async _deleteRecord(): Promise<void> {}

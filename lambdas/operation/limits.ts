@@ -44,6 +44,7 @@ const limitsSchema = z.object({
   retryBaseSeconds: z._default(wholeNumber(1, 900), 10),
   /** The longest back-off. */
   retryCapSeconds: z._default(wholeNumber(1, 3600), 300),
+  // Checked, and not enforced yet: the retry budget, the breaker and the quiet hours are the next part of the service.
   /** Retries that the whole service may make, in percent of its first attempts. */
   retryBudgetPercent: z._default(wholeNumber(0, 100), 10),
   /** Retries allowed in each window whatever the percentage says, so that a quiet service recovers too. */

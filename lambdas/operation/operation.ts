@@ -26,7 +26,7 @@ export interface OperationRecord extends OperationId {
   readonly version: number;
   readonly inputDigest: string;
   readonly state: State;
-  /** The fencing token of the last claim. Every write after a claim is conditional on it. */
+  /** The fencing token of the last claim; before the first, that of the API request that accepted the operation. Every write after a claim is conditional on it. */
   readonly claimId?: string;
   /** Present exactly while running. */
   readonly leaseExpiresAtMs?: number;
