@@ -1,4 +1,5 @@
 import { boundTo } from './bound';
+import { deadlineMs } from './delivery';
 import { digestOf } from './digest';
 import type { Limits } from './limits';
 import type { Message } from './message';
@@ -166,15 +167,11 @@ async function put(
   nowMs: number,
 ): Promise<Accepted> {
   const { limits, providerKeyPrefix, providerParamsVersion, telemetry } = ports;
-  const deadlineAtMs =
-    message.deadlineAt === undefined
-      ? nowMs + limits.deadlineHours * 3_600_000
-      : Date.parse(message.deadlineAt);
   const bound = boundTo({
     message,
     charge,
     limits,
-    deadlineAtMs,
+    deadlineAtMs: deadlineMs(message, limits, nowMs),
     nowMs,
     acceptedBy: 'api',
     providerKeyPrefix,

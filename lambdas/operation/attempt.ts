@@ -135,7 +135,7 @@ function bind(ports: AttemptPorts, delivery: Delivery, { charge }: Found, nowMs:
     charge,
     limits,
     nowMs,
-    deadlineAtMs: deadlineMs(delivery, limits, nowMs),
+    deadlineAtMs: deadlineMs(delivery.message, limits, nowMs),
     acceptedBy: 'queue',
     providerKeyPrefix,
     providerParamsVersion: provider.paramsVersion,

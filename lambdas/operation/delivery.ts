@@ -57,7 +57,8 @@ export function decide(
   nowMs: number,
 ): Decision {
   if (!operation) {
-    if (deadlineMs(delivery, limits, nowMs) <= nowMs) return { kind: 'fail', error: deadlineExceeded };
+    if (deadlineMs(delivery.message, limits, nowMs) <= nowMs)
+      return { kind: 'fail', error: deadlineExceeded };
     return { kind: 'claim', isRedrive: false };
   }
   if (operation.inputDigest !== delivery.inputDigest) {
@@ -81,13 +82,13 @@ export function decide(
   return { kind: 'claim', isRedrive: false };
 }
 
-/** When a new operation's time to be attempted ends: as its caller said, else counted from when its message was sent. */
-export function deadlineMs({ message, sentAtMs }: Sent, limits: Limits, nowMs: number): number {
-  if (message.deadlineAt !== undefined) return Date.parse(message.deadlineAt);
-  return (sentAtMs > 0 ? sentAtMs : nowMs) + limits.deadlineHours * hourMs;
+/**
+ * When a new operation's time to be attempted ends: as its caller said, else counted from when it is first heard of. A
+ * message that lay in a backlog before that is still wanted: nobody was told otherwise.
+ */
+export function deadlineMs({ deadlineAt }: Message, limits: Limits, nowMs: number): number {
+  return deadlineAt === undefined ? nowMs + limits.deadlineHours * hourMs : Date.parse(deadlineAt);
 }
-
-type Sent = Pick<Delivery, 'message' | 'sentAtMs'>;
 
 /** What was attempted before goes on, whatever its deadline says. */
 const isPastDeadline = (
