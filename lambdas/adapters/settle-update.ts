@@ -9,10 +9,10 @@ export const settleClauses = {
   claimIsCurrent: '#state = :running AND #claimId = :claimId',
   /** Proof that the effect exists settles whatever claim is current, and never a terminal state. */
   isOpen: '#state IN (:running, :queued, :settling, :parked)',
-  /** G9: a cancel that was asked for while the call ran comes first. */
-  notCancelled: 'attribute_not_exists(#cancelRequestedAtMs)',
   /** So does a reference to what the provider has taken, unless more is known already. */
   isUnsettled: '#state IN (:running, :queued, :parked)',
+  /** G9: a cancel that was asked for while the call ran comes first. */
+  notCancelled: 'attribute_not_exists(#cancelRequestedAtMs)',
   /** Only the claim that made the effect possible can prove by its own refusal that there was none. */
   effectIsOwn: '#effectPossibleClaimId = :claimId',
 } as const;

@@ -55,8 +55,9 @@ const sendAgainAfterMs = 5_000;
 const abandonedAfterMs = 60_000;
 
 /**
- * Takes an operation on: look, admit, put, send; a refund reserves its part of the charge first. Each step is idempotent by the operation's id, so twins and
- * retries after a crash at any point make one operation; nothing that is refused has a record.
+ * Takes an operation on: look, admit, put, send; a refund reserves its part of the charge before it is admitted. Each
+ * step is idempotent by the operation's id, so twins and retries after a crash at any point make one operation;
+ * nothing that is refused has a record.
  */
 export async function accept(ports: AcceptPorts, message: Message): Promise<Accepted> {
   const { limits, store } = ports;

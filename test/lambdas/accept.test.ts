@@ -1,5 +1,5 @@
 import { type Job, job, startWorkerBench, type WorkerBench } from '../support/worker-bench';
-import { evidenceOf, onWrites } from './fixtures';
+import { evidenceOf, onWrites, toTheEnd } from './fixtures';
 
 let bench: WorkerBench;
 beforeAll(async () => {
@@ -34,17 +34,7 @@ function flood(size: number) {
 }
 const acceptAll = (jobs: readonly Job[]) => Promise.all(jobs.map((of) => bench.accept(of)));
 
-/** Delivers, and moves the clock to what is due, until the queue and the attention index are empty. */
-async function runToTheEnd(jobs: readonly Job[]) {
-  for (let round = 0; round < 60; round++) {
-    await bench.drain();
-    const states = await Promise.all(jobs.map(async (of) => (await recordOf(of))?.state));
-    if (states.every((state) => ['succeeded', 'failed', 'cancelled'].includes(String(state)))) return;
-    await bench.stack.clock.advance(5_000);
-    await bench.reconcile();
-  }
-  throw new Error('It does not come to an end');
-}
+const runToTheEnd = (jobs: readonly Job[]) => toTheEnd(bench, jobs);
 
 /** The next accept dies: its record, or its message, does not come to be. */
 const dieBefore = (of: Job, step: 'record' | 'message') =>

@@ -130,3 +130,18 @@ export const pastTheLease = (bench: WorkerBench) =>
   bench.stack.clock.advance(
     (bench.stack.limits.workerTimeoutSeconds + bench.stack.limits.leaseMarginSeconds) * 1000 + 100,
   );
+
+/** Delivers, reconciles and moves the clock until all of the operations have ended. */
+export async function toTheEnd(bench: WorkerBench, jobs: readonly Named[]): Promise<void> {
+  for (let round = 0; round < 60; round++) {
+    await bench.drain();
+    const records = await Promise.all(
+      jobs.map(({ tenantId, operationId }) => bench.stack.operation(tenantId, operationId)),
+    );
+    if (records.every((record) => ['succeeded', 'failed', 'cancelled'].includes(String(record?.state))))
+      return;
+    await bench.stack.clock.advance(5_000);
+    await bench.reconcile();
+  }
+  throw new Error('It does not come to an end');
+}

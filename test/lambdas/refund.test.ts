@@ -1,5 +1,5 @@
 import { type Job, job, refundOf, startWorkerBench, type WorkerBench } from '../support/worker-bench';
-import { dieAfterClaim, dieBeforeSettle, evidenceOf, onWrites, pastTheLease } from './fixtures';
+import { dieAfterClaim, dieBeforeSettle, evidenceOf, onWrites, pastTheLease, toTheEnd } from './fixtures';
 
 let bench: WorkerBench;
 beforeAll(async () => {
@@ -61,16 +61,7 @@ const ways = [
   ['by direct message', (of: Job) => bench.stack.send(of)],
 ] as const;
 
-async function runToTheEnd(jobs: readonly Job[]) {
-  for (let round = 0; round < 40; round++) {
-    await bench.drain();
-    const states = await Promise.all(jobs.map(async (of) => (await recordOf(of))?.state));
-    if (states.every((state) => ['succeeded', 'failed', 'cancelled'].includes(String(state)))) return;
-    await bench.stack.clock.advance(5_000);
-    await bench.reconcile();
-  }
-  throw new Error('It does not come to an end');
-}
+const runToTheEnd = (jobs: readonly Job[]) => toTheEnd(bench, jobs);
 
 describe('a refund', () => {
   test.each(ways)('%s moves the money back once, under a key step of its own', async (_way, ask) => {
