@@ -143,7 +143,6 @@ const gatePortsOf = ({ worker: { ports, providerSwitch, telemetry } }: Batch) =>
   ...ports,
   provider: providerSwitch,
   telemetry,
-  newReportId: ports.newClaimId,
 });
 
 /** Operations of the batch that may turn out to be retries: those, and no more, may ask the budget. */
