@@ -138,6 +138,14 @@ describe('retries', () => {
     expect(await take(5, nowMs, looked)).toMatchObject({ granted: 0 });
   });
 
+  test('hasTokens: are of the window in which they were taken, whatever the worker saw and its clock says', async () => {
+    const { take, report, seen } = fresh({ retryBudgetFloor: 5 });
+    await report();
+    const looked = { seen: await seen() };
+    await report({}, nowMs + windowMs);
+    expect(await take(2, nowMs, looked)).toEqual({ granted: 2, windowStartMs: nowMs + windowMs });
+  });
+
   test('isLaterWindow: two that find the window new do not both get the floor', async () => {
     const { provider, shard } = fresh({ retryBudgetFloor: 3 });
     const both = [2, 2].map((wanted) => provider.takeRetries(shard, undefined, wanted, nowMs));
