@@ -1,4 +1,4 @@
-import type { Bound, Operation, OperationId, RefundPart } from './operation';
+import type { Bound, Job, Operation, OperationId, RefundPart } from './operation';
 import type { OperationError, Outcome } from './outcome';
 import type { ParkedReason, Settlement, State } from './state';
 import type { Tenant } from './tenant';
@@ -159,8 +159,8 @@ export interface Provider {
   /** @param timeoutMs the longest that the call may take, all of its parts together */
   charge(operation: Operation & { readonly type: 'charge' }, timeoutMs: number): Promise<Outcome>;
   refund(operation: Operation & { readonly type: 'refund' }, timeoutMs: number): Promise<Outcome>;
-  /** The parameters that a new operation's attempts are built with. */
-  readonly paramsVersion: number;
+  /** Which parameters a new operation's attempts are built with: the oldest that say all of its inputs. */
+  paramsVersionOf(job: Job): number;
 }
 
 /** The queue that operations are sent to. */

@@ -155,7 +155,8 @@ function parsed(of: Job): Message {
   return read.message;
 }
 
-function contextOf(stack: LocalStack, remainingMs?: () => number): Context {
+/** What Lambda tells a handler of its invocation. */
+export function contextOf(stack: LocalStack, remainingMs?: () => number): Context {
   const endMs = performance.now() + stack.limits.workerTimeoutSeconds * 1000;
   return {
     awsRequestId: randomUUID(),
