@@ -2,7 +2,8 @@ import * as z from 'zod/mini';
 import { amountMultiple } from './currency';
 import { describe, holdsCardNumber, looksLikeCardNumber } from './describe';
 
-// What the versions of the message share. A rule may be widened in a new version; narrowed, it would refuse what is in flight.
+// The rules that all versions of the message share, frozen as they are: widened, an older worker would reject what a newer
+// one takes; narrowed, a newer one would reject what is in flight. Another rule is a field of a new version.
 
 /** Tenant, operation, customer and payment method ids and references: ASCII only, so that one id has one spelling and `#` and `/` cannot occur. */
 export const idPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;

@@ -17,7 +17,9 @@ let sqs: SQSClient;
 let old: Handlers;
 let current: Handlers;
 beforeAll(async () => {
-  bench = await startWorkerBench({ limits: { allowDirectRefunds: true } });
+  // Long enough for a busy machine: an attempt that is given up would be one more.
+  const limits = { workerTimeoutSeconds: 12, providerTimeoutSeconds: 5, allowDirectRefunds: true };
+  bench = await startWorkerBench({ limits });
   const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
   sqs = new SQSClient({ region: 'us-east-1', credentials, endpoint: bench.stack.endpoints.sqs });
   old = loadHandlersOfVersion1();
@@ -99,16 +101,16 @@ describe('an old and a new worker on one queue that holds both versions', () => 
   ] as const;
 
   test.each(orders)('lose nothing and charge nothing twice: %s', async (_, workerOf) => {
-    const ofV1 = [job(), job(), job()];
-    const ofV2 = [jobV2(), jobV2(), jobV2()];
-    const ofV2Only = [described(), described(), described()];
+    const ofV1 = [job(), job()];
+    const ofV2 = [jobV2(), jobV2()];
+    const ofV2Only = [described(), described()];
     const charges = [...ofV1, ...ofV2, ...ofV2Only];
     // One of each fails at its first attempt after its effect, one before it: the other worker goes on where it can.
     for (const [first, second] of [ofV1, ofV2, ofV2Only]) {
       if (first) bench.stripe.fault({ kind: 'reset', effect: 'done' }, { operationId: first.operationId });
       if (second) bench.stripe.fault({ kind: 'reset', effect: 'none' }, { operationId: second.operationId });
     }
-    const refunds = [ofV1, ofV2, ofV2Only].flatMap(([of]) => {
+    const refunds = [ofV1, ofV2Only].flatMap(([of]) => {
       return of ? [refundOf(of, 500), refundOf(of, 600, { version: 2 })] : [];
     });
     const inBothForms = ofV2.map(inVersion1);
@@ -128,6 +130,8 @@ describe('an old and a new worker on one queue that holds both versions', () => 
       });
       expect(new Set(postsOf(bench, charge).map(({ rawBody }) => rawBody)).size).toBe(1);
     }
+    for (const [first, second] of [ofV1, ofV2, ofV2Only])
+      expect([first, second].map((tried) => tried && postsOf(bench, tried).length)).toEqual([2, 2]);
     for (const charge of ofV2Only) {
       for (const { params } of postsOf(bench, charge)) expect(params).toMatchObject({ description });
     }
