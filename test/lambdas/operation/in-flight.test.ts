@@ -104,6 +104,12 @@ describe('a record that may be in a table', () => {
     expect(digestOf(recorded(item))).toBe(item.inputDigest);
   });
 
+  test.each([...records])('%s says what its message says', (_, { item, message }) => {
+    const { type, input } = parsed(message);
+    expect(recorded(item)).toMatchObject({ type });
+    expect(recorded(item).input).toEqual(input);
+  });
+
   test.each([...records])('%s is written again as it is', (_, { item }) => {
     const { type, version, input, inputDigest, providerKey, providerParamsVersion } = item;
     expect(initial(boundOf(recorded(item)))).toMatchObject({
