@@ -4,7 +4,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { DynamoDbStore } from '../adapters/dynamodb-store';
 import { DynamoDbTenants } from '../adapters/dynamodb-tenants';
 import { SqsJobQueue } from '../adapters/sqs-job-queue';
-import { newestParamsVersion } from '../adapters/stripe-params';
+import { paramsVersionOf } from '../adapters/stripe-params';
 import { TableClient } from '../adapters/table-client';
 import type { AcceptPorts } from '../operation/accept';
 import { type Limits, limitConflicts, settleReserveMs, unknownLimits } from '../operation/limits';
@@ -34,7 +34,7 @@ export function createApi(variables: Variables): Api {
     newClaimId,
     limits,
     providerKeyPrefix,
-    providerParamsVersion: newestParamsVersion,
+    paramsVersionOf,
   };
   return { ports, telemetry, tenantClaim: environment.tenantClaim };
 }
