@@ -6,6 +6,7 @@ import { NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { table as names } from '../lambdas/adapters/table';
+import { GradualDeployment } from './gradual-deployment';
 import type { TableReference } from './operation-table';
 import { handlerSettings, type Settings } from './settings';
 import type { QueuePair } from './work-queue';
@@ -61,6 +62,8 @@ export class ServiceFunction extends Construct {
   readonly alias: Alias;
   readonly role: Role;
   readonly logGroup: LogGroup;
+  /** None where a new version takes over at once. */
+  readonly deployment: GradualDeployment | undefined;
   private readonly parts: ServiceParts;
 
   constructor(scope: Construct, id: string, props: ServiceFunctionProps) {
@@ -94,6 +97,12 @@ export class ServiceFunction extends Construct {
       }),
     });
     this.alias = this.function.addAlias('live');
+    const { alias, logGroup: log } = this;
+    const shift = props.parts.settings.gradualDeployment;
+    this.deployment =
+      shift === 'none'
+        ? undefined
+        : new GradualDeployment(this, 'Deployment', { alias, logGroup: log, shift });
   }
 
   /** Lets the function do `actions` on exactly `resources`. */
