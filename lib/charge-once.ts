@@ -67,7 +67,7 @@ export class ChargeOnce extends Construct implements ServiceParts {
           settings,
           ...(props.encryptionKey && { encryptionKey: props.encryptionKey }),
         });
-    this.table = props.table ?? new OperationTable(this, 'OperationTable').table;
+    this.table = props.table ?? new OperationTable(this, 'OperationTable', { settings }).table;
     this.secret = props.secret ?? stripeKeySecret(this);
     this.providerKeyPrefix = settings.providerKeyPrefix ?? defaultKeyPrefix(this);
     this.worker = new Worker(this, 'Worker', { parts: this, secret: this.secret });

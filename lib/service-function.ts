@@ -25,6 +25,16 @@ export const bundling = {
   sourcesContent: false,
 };
 
+/** With a table's own key DynamoDB reads and writes as the caller. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html#dynamodb-kms-authz */
+const readingKeyActions = ['kms:Decrypt', 'kms:DescribeKey'];
+const writingKeyActions = [
+  'kms:Encrypt',
+  'kms:GenerateDataKey',
+  'kms:GenerateDataKeyWithoutPlaintext',
+  'kms:ReEncryptFrom',
+  'kms:ReEncryptTo',
+];
+
 /** What every function works on and is told about. A `ChargeOnce` is one. */
 export interface ServiceParts {
   readonly settings: Settings;
@@ -116,9 +126,8 @@ export class ServiceFunction extends Construct {
     // An update that was refused without saying why is followed by a GetItem.
     const writing = writes ? ['dynamodb:GetItem', 'dynamodb:UpdateItem'] : [];
     this.allow(['dynamodb:BatchGetItem', ...writing], [tableArn]);
-    // Through a table's own key DynamoDB encrypts as the caller. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
-    if (writes) encryptionKey?.grantEncryptDecrypt(this.role);
-    else encryptionKey?.grantDecrypt(this.role);
+    if (encryptionKey)
+      this.allow([...readingKeyActions, ...(writes ? writingKeyActions : [])], [encryptionKey.keyArn]);
   }
 
   /** Lets the function find the operations that are due, whatever the number of records. */

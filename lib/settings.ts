@@ -70,7 +70,7 @@ const deploymentSchema = z.object({
     z.enum(trafficShifts, { error: allowed(`one of ${trafficShifts.join(', ')}`) }),
     'none',
   ),
-  /** Encrypts both queues with a KMS key of this stack, not with SQS's own. */
+  /** Encrypts both queues with a KMS key of this stack, and the table with another, not with SQS's and DynamoDB's own. */
   customerManagedKey: z._default(z.boolean({ error: allowed('true or false') }), false),
   /** Starts every provider key; made from the stack's name, its region and the construct's path when absent. */
   providerKeyPrefix: z.optional(

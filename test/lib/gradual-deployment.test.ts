@@ -125,7 +125,9 @@ describe('the filter of a log', () => {
   test('finds both in a line that a handler logs about a failure, and not in one about a refusal', () => {
     const lines: Record<string, unknown>[] = [];
     const spies = (['error', 'warn'] as const).map((level) =>
-      jest.spyOn(console, level).mockImplementation((line) => void lines.push(JSON.parse(line))),
+      jest
+        .spyOn(console, level)
+        .mockImplementation((...said: unknown[]) => void lines.push(JSON.parse(String(said[0])))),
     );
     process.env.POWERTOOLS_DEV = 'true';
     const telemetry = new Telemetry('live', 8, '7');
