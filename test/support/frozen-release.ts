@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { App } from 'aws-cdk-lib';
-import { version } from '../../package.json';
 import type { SettingsOverrides } from '../../lib/settings';
+import { version } from '../../package.json';
 import { operationsStack } from './stack-factory';
 
 /** What holds data, a key to data, or an address that others know: another one in its place would lose it. */
@@ -52,8 +52,19 @@ export function lossesBy(update: SettingsOverrides, { template }: Frozen): Recor
     const args = ['diff', stack.stackName, '--app', app.synth().directory];
     const { stdout, stderr } = spawnSync(
       process.execPath,
-      [require.resolve('aws-cdk/bin/cdk'), ...args, '--template', 'before.json', '--no-color', '--no-notices'],
-      { cwd: folder, encoding: 'utf8', env: { PATH: process.env.PATH, HOME: folder } },
+      [
+        require.resolve('aws-cdk/bin/cdk'),
+        ...args,
+        '--template',
+        'before.json',
+        '--no-color',
+        '--no-notices',
+      ],
+      {
+        cwd: folder,
+        encoding: 'utf8',
+        env: { PATH: process.env.PATH, HOME: folder, CDK_DISABLE_CLI_TELEMETRY: 'true' },
+      },
     );
     const said = `${stdout}${stderr}`;
     if (!said.includes('Number of stacks with differences')) throw new Error(`cdk diff said: ${said}`);
