@@ -6,6 +6,9 @@ const pages = [
   'README.md',
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
+  'SECURITY.md',
+  join('docs', 'deploying.md'),
+  join('docs', 'scale.md'),
   ...readdirSync(join(root, 'docs', 'decisions')).map((name) => join('docs', 'decisions', name)),
 ];
 

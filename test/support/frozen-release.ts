@@ -8,7 +8,7 @@ import { version } from '../../package.json';
 import { operationsStack } from './stack-factory';
 
 /** What holds data, a key to data, or an address that others know: another one in its place would lose it. */
-const lastingTypes = [
+export const lastingTypes = [
   'AWS::DynamoDB::Table',
   'AWS::SQS::Queue',
   'AWS::SecretsManager::Secret',
