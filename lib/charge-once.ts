@@ -86,7 +86,7 @@ function stripeKeySecret(scope: Construct): Secret {
   Validations.of(secret).acknowledge({
     id: 'AwsSolutions-SMG4',
     reason:
-      'Stripe has no API that creates a key, so no function can rotate it: a person rolls it in the Stripe dashboard.',
+      "A function that makes Stripe keys would need one that may do more than the worker's: a person rolls it in the Stripe dashboard.",
   });
   return secret;
 }
