@@ -129,6 +129,7 @@ function assumptionsTable(): string {
         sizes.map(({ title, peakFactor }) => `${peakFactor} (${title})`).join(', '),
       ],
       ['planned full', percent(assumed.fill)],
+      ['custom metrics and alarms of a stack', `${assumed.metrics} and ${assumed.alarms}`],
     ],
   );
 }
