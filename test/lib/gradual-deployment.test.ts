@@ -7,6 +7,7 @@ const { template } = operationsStack({ gradualDeployment: 'canary10Percent5Minut
 const functions = [
   'ChargeOnceWorker',
   'ChargeOnceReconciler',
+  'ChargeOnceOperator',
   'OperationsApiAccept',
   'OperationsApiGetOperation',
   'OperationsApiCancel',
@@ -145,5 +146,5 @@ describe('the filter of a log', () => {
 test('two services in one stack are deployed apart', () => {
   const { stack } = foreignStack(() => ({ settings: { gradualDeployment: 'linear10PercentEvery1Minute' } }));
   new ChargeOnce(stack, 'Other', { settings: { gradualDeployment: 'linear10PercentEvery1Minute' } });
-  Template.fromStack(stack).resourceCountIs('AWS::CodeDeploy::DeploymentGroup', 4);
+  Template.fromStack(stack).resourceCountIs('AWS::CodeDeploy::DeploymentGroup', 6);
 });

@@ -7,6 +7,8 @@ type Rights = Readonly<Record<string, Readonly<Record<string, readonly string[]>
 const write = ['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'];
 const log = { 'own log': ['logs:CreateLogStream', 'logs:PutLogEvents'] };
 
+const secret = ['secretsmanager:GetSecretValue'];
+
 /** What each function may do, on what: the whole of it. A right, a resource or a function that is not here fails the tests. */
 const rights: Rights = {
   Worker: {
@@ -18,14 +20,16 @@ const rights: Rights = {
       'sqs:GetQueueAttributes',
       'sqs:ReceiveMessage',
     ],
-    secret: ['secretsmanager:GetSecretValue'],
+    secret,
   },
   Reconciler: {
     ...log,
     table: write,
     'attention index': ['dynamodb:Query'],
     queue: ['sqs:SendMessage'],
+    secret,
   },
+  Operator: { ...log, table: write, queue: ['sqs:SendMessage'], secret },
   Accept: { ...log, table: write, queue: ['sqs:GetQueueAttributes', 'sqs:SendMessage'] },
   GetOperation: { ...log, table: ['dynamodb:BatchGetItem'] },
   Cancel: { ...log, table: write },
@@ -46,6 +50,7 @@ const sendWithKey = ['kms:Decrypt', 'kms:GenerateDataKey'];
 const rightsToKeys: Rights = {
   Worker: { 'table key': writeWithKey, 'queue key': ['kms:Decrypt'] },
   Reconciler: { 'table key': writeWithKey, 'queue key': sendWithKey },
+  Operator: { 'table key': writeWithKey, 'queue key': sendWithKey },
   Accept: { 'table key': writeWithKey, 'queue key': sendWithKey },
   GetOperation: { 'table key': readWithKey },
   Cancel: { 'table key': writeWithKey },
@@ -120,12 +125,12 @@ test('with keys of the stack each function may use those on its way, and no othe
   expect(rightsIn(withKeys)).toEqual(Object.fromEntries(both));
 });
 
-test('the Stripe key is read by functions that call Stripe, and the one that charges never sends to its own queue', () => {
+test('the Stripe key is read by the functions that call Stripe alone, and the one that charges never sends to its own queue', () => {
   const mayDo = (action: string) =>
     Object.entries(rightsIn(plain))
       .filter(([, byResource]) => Object.values(byResource).flat().includes(action))
       .map(([name]) => name);
-  expect(mayDo('secretsmanager:GetSecretValue')).toEqual(['Worker']);
+  expect(mayDo('secretsmanager:GetSecretValue').sort()).toEqual(['Operator', 'Reconciler', 'Worker']);
   expect(mayDo('sqs:SendMessage')).not.toContain('Worker');
 });
 

@@ -197,17 +197,18 @@ interface Use {
 function useOf({ paths, fullBatch }: Measured, { isBatchFull }: Size): Use {
   const batch = isBatchFull ? fullBatch : 1;
   const charge = isBatchFull ? paths.directFull : paths.direct;
+  const delivered = (path: Path) => (isBatchFull ? inFullBatch(paths, path) : paths[path]);
   const accepted = assumed.apiShare + assumed.refundShare;
   const ways: readonly (readonly [counts: Counts, share: number])[] = [
     [charge, 1 - assumed.apiShare],
     [paths.accept, assumed.apiShare],
-    [paths.accepted, assumed.apiShare],
+    [delivered('accepted'), assumed.apiShare],
     [paths.status, accepted * assumed.statusRequestsPerAccepted],
     [paths.refundAccept, assumed.refundShare],
-    [paths.refund, assumed.refundShare],
-    [paths.replay, assumed.replayShare],
-    [paths.unknown, assumed.unknownShare],
-    [paths.deferred, assumed.deferredShare],
+    [delivered('refund'), assumed.refundShare],
+    [delivered('replay'), assumed.replayShare],
+    [delivered('unknown'), assumed.unknownShare],
+    [delivered('deferred'), assumed.deferredShare],
   ];
   const sum = (of: (counts: Counts) => number) =>
     ways.reduce((total, [counts, share]) => total + share * of(counts), 0);
@@ -245,6 +246,23 @@ function useOf({ paths, fullBatch }: Measured, { isBatchFull }: Size): Use {
       assumed.platformLogBytes * (deliveries / batch + apiRequests) +
       assumed.accessLogBytes * apiRequests,
     batchMs,
+  };
+}
+
+/** A delivery that was counted alone, as it is in a full batch: less by what a charge is less there. */
+function inFullBatch(paths: Measured['paths'], path: Path): Counts {
+  const less = (name: keyof Counts) =>
+    Math.max(0, paths[path][name] - paths.direct[name] + paths.directFull[name]);
+  return {
+    tableCalls: less('tableCalls'),
+    readUnits: less('readUnits'),
+    writeUnits: less('writeUnits'),
+    providerWriteUnits: less('providerWriteUnits'),
+    indexWriteUnits: less('indexWriteUnits'),
+    sqsCalls: less('sqsCalls'),
+    stripeCalls: less('stripeCalls'),
+    logBytes: less('logBytes'),
+    cpuMs: less('cpuMs'),
   };
 }
 
