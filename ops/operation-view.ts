@@ -1,0 +1,38 @@
+import { viewOf } from '../lambdas/http/view';
+import type { Operation } from '../lambdas/operation/operation';
+import { fields, moment, yesNo } from './text';
+
+/** A record as a person reads it, one fact a line. */
+export function operationText(operation: Operation, nowMs: number): string {
+  const { state, parkedReason, result, error, input } = operation;
+  return fields([
+    ['operation', `${operation.tenantId}/${operation.operationId}`],
+    ['type', operation.type],
+    ['state', state === 'parked' && parkedReason ? `parked: ${parkedReason}` : state],
+    ['money may have moved', yesNo(viewOf(operation).effectPossible)],
+    ['effect possible since', moment(operation.effectPossibleSinceMs, nowMs)],
+    ['reference at Stripe', operation.providerRef],
+    ['result', result && partsOf(result)],
+    ['error', error && partsOf(error)],
+    ['input', partsOf(input)],
+    ['refunded or held by refunds', operation.refundedMinor ? String(operation.refundedMinor) : undefined],
+    ['attempts', `${operation.attemptCount}, stops at ${operation.attemptLimit}`],
+    ['redrives', String(operation.redriveCount)],
+    ['accepted by', operation.acceptedBy],
+    ['created', moment(operation.createdAtMs, nowMs)],
+    ['updated', moment(operation.updatedAtMs, nowMs)],
+    ['lease ends', moment(operation.leaseExpiresAtMs, nowMs)],
+    ['due', moment(operation.dueAtMs, nowMs)],
+    ['parked', moment(operation.parkedAtMs, nowMs)],
+    ['cancel asked for', moment(operation.cancelRequestedAtMs, nowMs)],
+    ['deadline of its first attempt', moment(operation.deadlineAtMs, nowMs)],
+    ['key at Stripe', operation.providerKey],
+  ]);
+}
+
+/** `name value` pairs of a small flat object. */
+export const partsOf = (object: object): string =>
+  Object.entries(object)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name} ${String(value)}`)
+    .join(', ');
