@@ -29,6 +29,19 @@ export interface RedriveAll {
 /** `dlq redrive`: SQS's own move task, back to the queue that they came from. */
 export async function redriveAll(session: Session, { maxRate, isDryRun }: RedriveAll): Promise<Report> {
   const { target, io } = session;
+  const [sourceArn, destinationArn] = await Promise.all([
+    arnOf(session, target.deadLetterQueueUrl),
+    arnOf(session, target.queueUrl),
+  ]);
+  // A look would hide the messages from a task that moves them.
+  const running = await latestTask(session, sourceArn);
+  if (running && isRunning(running)) {
+    const { ApproximateNumberOfMessagesMoved: moved = 0, ApproximateNumberOfMessagesToMove: all = 0 } =
+      running;
+    throw new Failure(
+      `A redrive of ${target.name} runs already: ${moved} of about ${all} messages are moved. Nothing was done.`,
+    );
+  }
   const look = await lookAtAll(session, classified);
   const { judged } = look;
   const refused = judged.filter(([, { redrive }]) => redrive.outcome === 'refused');
@@ -56,11 +69,12 @@ export async function redriveAll(session: Session, { maxRate, isDryRun }: Redriv
     return { ok: true, text: `${summary}\nNothing to redrive.`, document: { ...found, ...counts } };
   }
   if (refused.length > 0) io.err(`Warning: ${refusedText(judged)}`);
-  const task = await move(session, maxRate);
+  const task = await move(session, { sourceArn, destinationArn, maxRate });
   const after = await deadLettersOf(session).depth();
   const redriven = task.ApproximateNumberOfMessagesMoved ?? 0;
   const isDone = task.Status === 'COMPLETED';
-  const failed = isDone ? 0 : Math.max(0, (task.ApproximateNumberOfMessagesToMove ?? 0) - redriven);
+  const notMoved = Math.max(0, (task.ApproximateNumberOfMessagesToMove ?? 0) - redriven);
+  const failed = task.Status === 'FAILED' ? notMoved : 0;
   const left = after.visible + after.hidden;
   const said = `${redriven} redriven, ${left} left in the dead-letter queue, ${failed} failed`;
   const why = isDone
@@ -82,41 +96,64 @@ export async function redriveAll(session: Session, { maxRate, isDryRun }: Redriv
   };
 }
 
+interface Move {
+  readonly sourceArn: string;
+  readonly destinationArn: string;
+  readonly maxRate: number | undefined;
+}
+
 /** Starts a move task and watches it until it ends. */
 async function move(
-  { target, io }: Session,
-  maxRate: number | undefined,
+  session: Session,
+  { sourceArn, destinationArn, maxRate }: Move,
 ): Promise<ListMessageMoveTasksResultEntry> {
-  const { sqs } = target;
-  const [SourceArn, DestinationArn] = await Promise.all(
-    [target.deadLetterQueueUrl, target.queueUrl].map(async (QueueUrl) => {
-      const command = new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['QueueArn'] });
-      return (await sqs.send(command)).Attributes?.QueueArn;
-    }),
-  );
+  const start = new StartMessageMoveTaskCommand({
+    SourceArn: sourceArn,
+    // Also for messages that somebody sent to the dead-letter queue, of which SQS knows no source.
+    DestinationArn: destinationArn,
+    MaxNumberOfMessagesPerSecond: maxRate,
+  });
   try {
-    await sqs.send(
-      new StartMessageMoveTaskCommand({ SourceArn, DestinationArn, MaxNumberOfMessagesPerSecond: maxRate }),
-    );
+    await session.target.sqs.send(start);
   } catch (error) {
     throw new Failure(`Nothing was redriven: ${explain(error)}`);
   }
-  const progress = io.progress('Redriving', 0);
+  const progress = session.io.progress('Redriving', 0);
   try {
     for (;;) {
-      const { Results: [task] = [] } = await sqs.send(
-        new ListMessageMoveTasksCommand({ SourceArn, MaxResults: 1 }),
-      );
+      const task = await latestTask(session, sourceArn);
       if (!task) throw new Failure('SQS started the redrive and does not list it: look in its console.');
-      const { ApproximateNumberOfMessagesMoved: moved = 0, ApproximateNumberOfMessagesToMove: all = 0 } =
-        task;
-      progress.update(moved, all);
-      if (task.Status !== 'RUNNING' && task.Status !== 'CANCELLING') return task;
+      progress.update(
+        task.ApproximateNumberOfMessagesMoved ?? 0,
+        task.ApproximateNumberOfMessagesToMove ?? 0,
+      );
+      if (!isRunning(task)) return task;
       await sleep(pollEveryMs);
     }
   } finally {
     progress.stop();
   }
+}
+
+async function latestTask(
+  { target }: Session,
+  sourceArn: string,
+): Promise<ListMessageMoveTasksResultEntry | undefined> {
+  const { Results: [task] = [] } = await target.sqs.send(
+    new ListMessageMoveTasksCommand({ SourceArn: sourceArn, MaxResults: 1 }),
+  );
+  return task;
+}
+
+const isRunning = ({ Status }: ListMessageMoveTasksResultEntry): boolean =>
+  Status === 'RUNNING' || Status === 'CANCELLING';
+
+async function arnOf({ target }: Session, queueUrl: string): Promise<string> {
+  const { Attributes } = await target.sqs.send(
+    new GetQueueAttributesCommand({ QueueUrl: queueUrl, AttributeNames: ['QueueArn'] }),
+  );
+  if (Attributes?.QueueArn === undefined) throw new Failure(`SQS gave no ARN for ${queueUrl}.`);
+  return Attributes.QueueArn;
 }
 
 /** `dlq redrive --operation` or `--message-id`: each is sent again and then deleted. */

@@ -15,7 +15,7 @@ export function explain(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
   const said = error.message || code;
-  if (code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'ETIMEDOUT' || code === 'TimeoutError')
+  if (/\b(ECONNREFUSED|ECONNRESET|ENOTFOUND|ETIMEDOUT|TimeoutError)\b/.test(`${code} ${said}`))
     return `it cannot be reached (${said})`;
   if (/^(AccessDenied|AccessDeniedException|UnauthorizedOperation|AuthorizationError)/.test(code))
     return `AWS denied it: ${said}. The policy of the output OperatorPolicyArn allows what these commands do.`;
