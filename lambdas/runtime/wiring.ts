@@ -8,7 +8,6 @@ import { newestParamsVersion } from '../adapters/stripe-params';
 import { TableClient } from '../adapters/table-client';
 import type { AcceptPorts } from '../operation/accept';
 import { type Limits, limitConflicts, settleReserveMs, unknownLimits } from '../operation/limits';
-import type { SendDuePorts } from '../operation/send-due';
 import { type ServiceEnvironment, serviceEnvironment, type Variables } from './env';
 import { Telemetry } from './telemetry';
 
@@ -38,17 +37,6 @@ export function createApi(variables: Variables): Api {
     providerParamsVersion: newestParamsVersion,
   };
   return { ports, telemetry, tenantClaim: environment.tenantClaim };
-}
-
-/** @throws EnvironmentError when a variable is missing or wrong */
-export function createReconciler(variables: Variables): {
-  readonly ports: SendDuePorts;
-  readonly telemetry: Telemetry;
-} {
-  const environment = serviceEnvironment(variables);
-  const { store, clock, telemetry, sqs } = createService(environment, variables);
-  const queue = new SqsJobQueue(sqs, environment.queueUrl, clock);
-  return { ports: { due: store, queue, clock, limits: environment.limits }, telemetry };
 }
 
 /** What all functions share. The clients are made once per process. */
