@@ -31,7 +31,7 @@ export const wholeNumber =
 
 /** A PaymentIntent or a Refund. */
 export function reference(text: string): string {
-  if (/^(pi|re)_[A-Za-z0-9_]{1,100}$/.test(text)) return text;
+  if (/^(pi|re|pyr)_[A-Za-z0-9_]{1,100}$/.test(text)) return text;
   throw new InvalidArgumentError('It must be a PaymentIntent (pi_...) or a Refund (re_...).');
 }
 

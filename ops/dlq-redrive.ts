@@ -12,6 +12,7 @@ import { type Choice, deadLettersOf, lookAtAll, takeChosen } from './dlq-look';
 import { byKind, kindsText, refusedText, viewOfMessage } from './dlq-view';
 import { explain, Failure } from './failure';
 import type { Report } from './io';
+import { pauseRemark } from './provider-show';
 import type { Session } from './session';
 import { counted } from './text';
 
@@ -69,6 +70,8 @@ export async function redriveAll(session: Session, { maxRate, isDryRun }: Redriv
     return { ok: true, text: `${summary}\nNothing to redrive.`, document: { ...found, ...counts } };
   }
   if (refused.length > 0) io.err(`Warning: ${refusedText(judged)}`);
+  const pause = await pauseRemark(session);
+  if (pause !== undefined) io.err(pause);
   const task = await move(session, { sourceArn, destinationArn, maxRate });
   const after = await deadLettersOf(session).depth();
   const redriven = task.ApproximateNumberOfMessagesMoved ?? 0;
@@ -177,6 +180,8 @@ export async function redriveChosen(session: Session, choice: Choice, isDryRun: 
     return { ok: true, text: text.join('\n'), document: { ...found, isDryRun, redriven: 0 } };
   }
   if (warning !== '') io.err(`Warning: ${warning}`);
+  const pause = await pauseRemark(session);
+  if (pause !== undefined) io.err(pause);
   const problems: string[] = [];
   let redriven = 0;
   let failed = 0;

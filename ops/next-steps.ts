@@ -1,4 +1,5 @@
 import { viewOf } from '../lambdas/http/view';
+import { isKeySpent } from '../lambdas/operation/delivery';
 import type { Operation } from '../lambdas/operation/operation';
 import { nameOf, opsCommand } from './session';
 import type { Target } from './target';
@@ -35,7 +36,9 @@ export function nextSteps(operation: Operation, target: Target): Step[] {
       }
       return [
         step(`operation reconcile ${name}`, 'asks Stripe what happened; it may settle it'),
-        step(`operation retry ${name}`, 'tries again under the same key, where that is safe'),
+        ...(isKeySpent(operation)
+          ? []
+          : [step(`operation retry ${name}`, 'tries again under the same key, where that is safe')]),
         step(`operation settle ${name} --succeeded ${reference}`, 'if Stripe shows that it happened'),
         step(
           `operation settle ${name} --absent --evidence "TEXT"`,

@@ -1,5 +1,5 @@
 import { viewOf } from '../lambdas/http/view';
-import type { Operation } from '../lambdas/operation/operation';
+import type { Intervention, Operation } from '../lambdas/operation/operation';
 import { fields, moment, yesNo } from './text';
 
 /** A record as a person reads it, one fact a line. */
@@ -24,11 +24,17 @@ export function operationText(operation: Operation, nowMs: number): string {
     ['lease ends', moment(operation.leaseExpiresAtMs, nowMs)],
     ['due', moment(operation.dueAtMs, nowMs)],
     ['parked', moment(operation.parkedAtMs, nowMs)],
+    ['a person was told', moment(operation.escalatedAtMs, nowMs)],
+    ['absence proven', moment(operation.absentProvenAtMs, nowMs)],
+    ['by a person', operation.intervention && interventionText(operation.intervention, nowMs)],
     ['cancel asked for', moment(operation.cancelRequestedAtMs, nowMs)],
     ['deadline of its first attempt', moment(operation.deadlineAtMs, nowMs)],
     ['key at Stripe', operation.providerKey],
   ]);
 }
+
+const interventionText = ({ action, by, atMs, evidence }: Intervention, nowMs: number): string =>
+  [`${action} by ${by}, ${moment(atMs, nowMs)}`, ...(evidence === undefined ? [] : [evidence])].join(': ');
 
 /** `name value` pairs of a small flat object. */
 export const partsOf = (object: object): string =>

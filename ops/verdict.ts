@@ -39,6 +39,8 @@ export type Redrive =
   | { readonly outcome: 'acknowledged' }
   /** Its operation ends without a call. */
   | { readonly outcome: 'ends'; readonly why: string }
+  /** Stripe is asked what happened first: settled where that can be told, else refused for the reason that it has. */
+  | { readonly outcome: 'reconciled'; readonly why: string }
   /** It waits in the queue for something else first. */
   | { readonly outcome: 'waits'; readonly why: string }
   /** It is refused again and comes back to the dead-letter queue. */
@@ -156,6 +158,8 @@ function redriveOf(decision: Decision): Redrive {
       return { outcome: 'ends', why: decision.error.code };
     case 'cancel':
       return { outcome: 'ends', why: 'cancelled' };
+    case 'reconcile':
+      return { outcome: 'reconciled', why: decision.parkedReason };
     case 'park':
       return { outcome: 'refused', why: decision.parkedReason };
     case 'reject':

@@ -28,12 +28,6 @@ afterEach(async () => {
     await sqs.send(new PurgeQueueCommand({ QueueUrl }));
 });
 
-/** Lets the worker run until the queue is empty. */
-async function work(): Promise<void> {
-  bench.stack.eventSource.start();
-  await bench.stack.waitFor(async () => (await bench.stack.queueDepth()).total === 0);
-  await bench.stack.eventSource.stop();
-}
 const deadLettered = async () =>
   (await bench.stack.deadLetters()).map((body) => String(JSON.parse(body).operationId)).toSorted();
 const charges = (operationId: string) =>
@@ -44,7 +38,7 @@ describe('dlq redrive of all', () => {
   test('moves every message back to the queue; a conflict is refused again and comes back', async () => {
     const started = job({ operationId: 'O1' });
     await bench.stack.send(started);
-    await work();
+    await bench.work();
     await bench.deadLetter(job({ operationId: 'O2' }));
     await bench.deadLetter(job({ operationId: 'O1', input: { amountMinor: 9000 } }));
 
@@ -57,7 +51,7 @@ describe('dlq redrive of all', () => {
     expect((await bench.stack.queueDepth()).visible).toBe(2);
     expect(await deadLettered()).toEqual([]);
 
-    await work();
+    await bench.work();
     expect(await deadLettered()).toEqual(['O1']);
     expect([charges('O1'), charges('O2')]).toEqual([1, 1]);
     expect(await bench.json('dlq list')).toMatchObject({ byKind: { INPUT_CONFLICT: 1 } });
@@ -170,7 +164,7 @@ describe('dlq redrive of one operation', () => {
     expect(out).toContain('in both queues, which is harmless');
     await bench.stack.clock.advance(61_000);
     expect(await bench.json('dlq redrive --operation acme/O11')).toMatchObject({ redriven: 1, left: 0 });
-    await work();
+    await bench.work();
     expect(charges('O11')).toBe(1);
   });
 

@@ -12,6 +12,8 @@ import { type LocalStack, type LocalStackOptions, startLocalStack } from '../../
 import type { Io } from '../../ops/io';
 import { runOps } from '../../ops/program';
 
+export type Answer = string | (() => Promise<string>);
+
 /** What a command said, and how it ended. */
 export interface Ran {
   readonly exitCode: number;
@@ -28,7 +30,9 @@ export interface OpsBench {
   /** Where the laptop file lies. */
   readonly projectRoot: string;
   /** Runs a command in this process. @param answer what the person types when asked; nobody is there when undefined */
-  ops(args: string, answer?: string): Promise<Ran>;
+  ops(args: string, answer?: Answer): Promise<Ran>;
+  /** Lets the worker run until the queue has nothing to give. */
+  work(): Promise<void>;
   /** Runs it with `--json`. @returns the document @throws unless the exit code is as expected */
   json(args: string, exitCode?: number): Promise<Record<string, unknown>>;
   /** Puts a message into the dead-letter queue. @returns its id */
@@ -56,6 +60,13 @@ export async function startOpsBench(options: LocalStackOptions = {}): Promise<Op
     stack,
     projectRoot,
     ops: (args, answer) => run(args, projectRoot, answer),
+    async work() {
+      const { eventSource } = stack;
+      for (let records = await eventSource.receive(10); records.length > 0; ) {
+        await eventSource.invokeOnce(records);
+        records = await eventSource.receive(10);
+      }
+    },
     async json(args, exitCode = 0) {
       const ran = await bench.ops(`${args} --json`);
       if (ran.exitCode !== exitCode) throw new Error(`exit code ${ran.exitCode}: ${ran.out}${ran.err}`);
@@ -93,7 +104,7 @@ export async function startOpsBench(options: LocalStackOptions = {}): Promise<Op
 }
 
 /** Runs a command in this process, as if the project lay in `projectRoot`. Words in double quotes are one argument. */
-export async function run(args: string, projectRoot: string, answer?: string): Promise<Ran> {
+export async function run(args: string, projectRoot: string, answer?: Answer): Promise<Ran> {
   const out: string[] = [];
   const err: string[] = [];
   const questions: string[] = [];
@@ -105,7 +116,7 @@ export async function run(args: string, projectRoot: string, answer?: string): P
       : {
           ask: async (question: string) => {
             questions.push(question);
-            return answer;
+            return typeof answer === 'string' ? answer : answer();
           },
         }),
     progress: () => ({ update: () => {}, stop: () => {} }),
