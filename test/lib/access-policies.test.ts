@@ -60,3 +60,12 @@ test('an operator may read the records and change none', () => {
     'dynamodb:Query',
   ]);
 });
+
+test('an operator may read the outputs of this stack, by which the commands find all the rest', () => {
+  const [stack, ...others] = grants(template, 'AWS::IAM::ManagedPolicy', 'AccessOperator').filter(
+    ({ action }) => action.startsWith('cloudformation:'),
+  );
+  expect(others).toEqual([]);
+  expect(stack?.action).toBe('cloudformation:DescribeStacks');
+  expect(stack?.resource).toContain(':stack/charge-once-dev/*');
+});
