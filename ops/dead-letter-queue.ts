@@ -41,9 +41,11 @@ const readForMs = 40_000;
 
 /** The dead-letter queue as a person looks at it: SQS shows a message only to who takes it. */
 export class DeadLetterQueue {
+  /** @param pollSeconds how long a receive waits: 1 asks all of SQS's servers, 0 may miss what one of them has */
   constructor(
     private readonly sqs: SQSClient,
     private readonly url: string,
+    private readonly pollSeconds: number,
   ) {}
 
   async depth(): Promise<Depth> {
@@ -76,8 +78,7 @@ export class DeadLetterQueue {
           new ReceiveMessageCommand({
             QueueUrl: this.url,
             MaxNumberOfMessages: Math.min(10, limit - held.size),
-            // A long poll asks all of SQS's servers; a short one may miss what is there.
-            WaitTimeSeconds: 1,
+            WaitTimeSeconds: this.pollSeconds,
             VisibilityTimeout: holdSeconds,
             MessageSystemAttributeNames: ['SentTimestamp', 'ApproximateReceiveCount', 'MessageGroupId'],
             MessageAttributeNames: ['All'],

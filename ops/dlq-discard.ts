@@ -64,7 +64,7 @@ async function discard(session: Session, judged: Judged, isForced: boolean): Pro
   }
   return {
     ok: true,
-    text: `Discarded ${what}.${recorded ? ` ${recorded.said}` : ''}`,
+    text: `Discarded ${what}.${recorded ? " It is in the operation's record." : ''}`,
     document: {
       target: target.name,
       done: true,

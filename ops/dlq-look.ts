@@ -1,10 +1,18 @@
+import { parseMessage } from '../lambdas/operation/message';
 import type { OperationId } from '../lambdas/operation/operation';
-import { DeadLetterQueue, type HeldMessage, holdSeconds } from './dead-letter-queue';
+import { keyOf } from '../lambdas/operation/ports';
+import {
+  DeadLetterQueue,
+  type Depth,
+  type HeldMessage,
+  holdSeconds,
+  type Reading,
+} from './dead-letter-queue';
 import type { Judged } from './dlq-view';
 import { CalledWrongly, Failure } from './failure';
 import { nameOf, type Session } from './session';
 import { counted } from './text';
-import { isOf, judgeAll } from './verdict';
+import { idOf, judgeAll } from './verdict';
 
 /** What a look at the queue found. All of it is released again. */
 export interface Look {
@@ -35,15 +43,17 @@ export function choiceFrom(options: {
 }
 
 export const deadLettersOf = ({ target }: Session): DeadLetterQueue =>
-  new DeadLetterQueue(target.sqs, target.deadLetterQueueUrl);
+  // The laptop's SQS is one server.
+  new DeadLetterQueue(target.sqs, target.deadLetterQueueUrl, target.sqsEndpoint === undefined ? 1 : 0);
 
 /** Takes up to `limit` messages in hand, looks at their records, and releases them. */
 export async function lookAtAll(session: Session, limit: number): Promise<Look> {
   const queue = deadLettersOf(session);
-  const { hidden } = await queue.depth();
-  const { judged, isComplete } = await take(session, queue, limit);
-  const stillHidden = await queue.release(judged.map(([message]) => message));
-  return { judged, isComplete, hiddenBefore: hidden, stillHidden };
+  const depth = await queue.depth();
+  const { messages, isComplete } = await read(session, queue, { depth, limit });
+  const judged = await judgeOrRelease(session, queue, messages);
+  const stillHidden = await queue.release(messages);
+  return { judged, isComplete, hiddenBefore: depth.hidden, stillHidden };
 }
 
 /**
@@ -51,41 +61,59 @@ export async function lookAtAll(session: Session, limit: number): Promise<Look> 
  * @throws Failure when there is none
  */
 export async function takeChosen(session: Session, choice: Choice): Promise<readonly Judged[]> {
+  const { maxMessageBytes } = session.target.limits;
   const queue = deadLettersOf(session);
-  const isWanted = ({ messageId }: HeldMessage) => 'messageId' in choice && messageId === choice.messageId;
-  const { judged, isComplete } = await take(session, queue, searched, isWanted);
-  const chosen = judged.filter(([message, verdict]) =>
-    'operation' in choice ? isOf(verdict, choice.operation) : isWanted(message),
+  const isChosen = (message: HeldMessage): boolean => {
+    if ('messageId' in choice) return message.messageId === choice.messageId;
+    const id = idOf(parseMessage(message.body, maxMessageBytes));
+    return id !== undefined && keyOf(id) === keyOf(choice.operation);
+  };
+  const depth = await queue.depth();
+  // An operation may have several messages: all have to be looked at.
+  const isLast = 'messageId' in choice ? isChosen : undefined;
+  const { messages, isComplete } = await read(session, queue, { depth, limit: searched, isLast });
+  const [chosen = [], others = []] = [true, false].map((is) =>
+    messages.filter((one) => isChosen(one) === is),
   );
-  await queue.release(judged.filter((one) => !chosen.includes(one)).map(([message]) => message));
-  if (chosen.length > 0) return chosen;
+  await queue.release(others);
+  if (chosen.length > 0) return judgeOrRelease(session, queue, chosen);
   const wanted = 'operation' in choice ? `of operation ${nameOf(choice.operation)}` : choice.messageId;
   const extent = isComplete
-    ? `${counted(judged.length, 'message')} there were seen`
-    : `only the first ${judged.length} were read`;
+    ? `${counted(messages.length, 'message')} there were seen`
+    : `only the first ${messages.length} were read`;
   throw new Failure(
     `There is no dead-lettered message ${wanted}: ${extent}. One that somebody else looks at now is hidden for up to ${holdSeconds} s.`,
   );
 }
 
-async function take(
-  { target, io }: Session,
+interface ReadOptions {
+  readonly depth: Depth;
+  readonly limit: number;
+  readonly isLast?: ((message: HeldMessage) => boolean) | undefined;
+}
+
+async function read(
+  { io }: Session,
   queue: DeadLetterQueue,
-  limit: number,
-  isLast?: (message: HeldMessage) => boolean,
-): Promise<{ readonly judged: readonly Judged[]; readonly isComplete: boolean }> {
-  const { visible } = await queue.depth();
-  const progress = io.progress('Reading', Math.min(visible, limit));
+  { depth, limit, isLast }: ReadOptions,
+): Promise<Reading> {
+  const progress = io.progress('Reading', Math.min(depth.visible, limit));
   try {
-    const { messages, isComplete } = await queue.take(limit, progress, isLast);
-    try {
-      const verdicts = await judgeAll(messages, target.table, target.limits, target.now());
-      return { judged: [...verdicts], isComplete };
-    } catch (error) {
-      await queue.release(messages);
-      throw error;
-    }
+    return await queue.take(limit, progress, isLast);
   } finally {
     progress.stop();
+  }
+}
+
+async function judgeOrRelease(
+  { target }: Session,
+  queue: DeadLetterQueue,
+  messages: readonly HeldMessage[],
+): Promise<readonly Judged[]> {
+  try {
+    return [...(await judgeAll(messages, target.table, target.limits, target.now()))];
+  } catch (error) {
+    await queue.release(messages);
+    throw error;
   }
 }

@@ -72,7 +72,7 @@ export async function redriveAll(session: Session, { maxRate, isDryRun }: Redriv
   if (refused.length > 0) io.err(`Warning: ${refusedText(judged)}`);
   const pause = await pauseRemark(session);
   if (pause !== undefined) io.err(pause);
-  const task = await move(session, { sourceArn, destinationArn, maxRate });
+  const task = await move(session, { sourceArn, destinationArn, maxRate, expected: judged.length });
   const after = await deadLettersOf(session).depth();
   const redriven = task.ApproximateNumberOfMessagesMoved ?? 0;
   const isDone = task.Status === 'COMPLETED';
@@ -103,12 +103,14 @@ interface Move {
   readonly sourceArn: string;
   readonly destinationArn: string;
   readonly maxRate: number | undefined;
+  /** Messages that were seen. */
+  readonly expected: number;
 }
 
 /** Starts a move task and watches it until it ends. */
 async function move(
   session: Session,
-  { sourceArn, destinationArn, maxRate }: Move,
+  { sourceArn, destinationArn, maxRate, expected }: Move,
 ): Promise<ListMessageMoveTasksResultEntry> {
   const start = new StartMessageMoveTaskCommand({
     SourceArn: sourceArn,
@@ -121,14 +123,14 @@ async function move(
   } catch (error) {
     throw new Failure(`Nothing was redriven: ${explain(error)}`);
   }
-  const progress = session.io.progress('Redriving', 0);
+  const progress = session.io.progress('Redriving', expected);
   try {
     for (;;) {
       const task = await latestTask(session, sourceArn);
       if (!task) throw new Failure('SQS started the redrive and does not list it: look in its console.');
       progress.update(
         task.ApproximateNumberOfMessagesMoved ?? 0,
-        task.ApproximateNumberOfMessagesToMove ?? 0,
+        task.ApproximateNumberOfMessagesToMove ?? expected,
       );
       if (!isRunning(task)) return task;
       await sleep(pollEveryMs);

@@ -2,7 +2,7 @@ import type { OperationId } from '../lambdas/operation/operation';
 import { type Answer, invoke } from './functions';
 import { confirm, type Report } from './io';
 import { nameOf, type Session } from './session';
-import { fields } from './text';
+import { visible } from './text';
 
 /** What a person established about an operation. */
 export type Finding =
@@ -53,8 +53,8 @@ export function reportOf(answer: Answer, { target }: Session): Report {
   const { done, said, operation, checks = [] } = answer;
   const isOk = done && checks.every(({ ok }) => ok);
   const lines = [
-    said,
-    ...checks.map(({ name, ok, said: found }) => fields([[`${ok ? 'ok' : 'NOT OK'} ${name}`, found]])),
+    visible(said),
+    ...checks.map(({ name, ok, said: found }) => visible(`${ok ? 'ok' : 'NOT OK'} ${name}: ${found}`)),
   ];
   return {
     ok: isOk,

@@ -25,7 +25,7 @@ export async function operationList(session: Session, options: OperationListOpti
   const { operations, unreadable, isComplete } = await find(session, options);
   const nowMs = target.now();
   const of = options.tenant === undefined ? '' : ` of tenant ${options.tenant}`;
-  const count = `${counted(operations.length, 'operation')}${of} that need attention or wait in the table of ${target.name}`;
+  const count = `${counted(operations.length, 'operation')}${of} ${operations.length === 1 ? 'needs attention or waits' : 'need attention or wait'} in the table of ${target.name}`;
   const text = [
     operations.length === 0 ? `${count}.` : `${count}.\n\n${listOf(operations, nowMs)}`,
     ...(isComplete ? [] : [`There may be more: only the first ${operations.length} are shown (--limit).`]),

@@ -7,7 +7,6 @@ import { digestOf } from '../lambdas/operation/digest';
 import type { Limits } from '../lambdas/operation/limits';
 import { currentVersion, type Message, type Parsed, parseMessage } from '../lambdas/operation/message';
 import type { Operation, OperationId } from '../lambdas/operation/operation';
-import { keyOf } from '../lambdas/operation/ports';
 import { isTerminal } from '../lambdas/operation/state';
 import type { HeldMessage } from './dead-letter-queue';
 
@@ -173,6 +172,3 @@ export function idOf(parsed: Parsed): OperationId | undefined {
   const { tenantId, operationId } = parsed.kind === 'message' ? parsed.message : parsed.ids;
   return tenantId !== undefined && operationId !== undefined ? { tenantId, operationId } : undefined;
 }
-
-export const isOf = (verdict: Verdict, id: OperationId): boolean =>
-  verdict.id !== undefined && keyOf(verdict.id) === keyOf(id);
