@@ -12,14 +12,13 @@ export function createReconciler(variables: Variables): {
   readonly ports: (requestId: string) => BringOnPorts;
   readonly telemetry: Telemetry;
 } {
-  const { ports, telemetry } = create(variables);
-  return { ports: (requestId) => ({ ...ports, telemetry: telemetry.of({ requestId }) }), telemetry };
+  const { portsOf, telemetry } = create(variables);
+  return { ports: portsOf, telemetry };
 }
 
 /** @throws EnvironmentError when a variable is missing or wrong, so that the function never starts */
 export function createOperator(variables: Variables): (requestId: string) => OperatePorts {
-  const { ports, telemetry } = create(variables);
-  return (requestId) => ({ ...ports, telemetry: telemetry.of({ requestId }), providerTelemetry: telemetry });
+  return create(variables).portsOf;
 }
 
 function create(variables: Variables) {
@@ -33,8 +32,12 @@ function create(variables: Variables) {
     queue: new SqsJobQueue(sqs, queueUrl, clock),
     provider: createProvider(environment, clock, telemetry),
     providerSwitch: new DynamoDbProviderSwitch(table, limits),
+    providerTelemetry: telemetry,
     clock,
     limits,
   };
-  return { ports, telemetry };
+  return {
+    portsOf: (requestId: string) => ({ ...ports, telemetry: telemetry.of({ requestId }) }),
+    telemetry,
+  };
 }
