@@ -45,7 +45,9 @@ export interface OpsBench {
 }
 
 export async function startOpsBench(options: LocalStackOptions = {}): Promise<OpsBench> {
-  const stack = await startLocalStack({ startEventSource: false, functions: true, ...options });
+  // Longer than the laptop's, so that a busy machine fails no call.
+  const limits = { workerTimeoutSeconds: 10, providerTimeoutSeconds: 5, ...options.limits };
+  const stack = await startLocalStack({ startEventSource: false, functions: true, ...options, limits });
   const projectRoot = mkdtempSync(join(tmpdir(), 'ops-'));
   const forget = writeLaptopFile(projectRoot, stack);
   const config = { region: 'us-east-1', credentials: { accessKeyId: 'test', secretAccessKey: 'test' } };
