@@ -1,6 +1,8 @@
 import { once } from 'node:events';
+import { dirname } from 'node:path';
 import { parseArgs } from 'node:util';
 import { howToSend } from '../local/how-to-send';
+import { writeLaptopFile } from '../local/laptop-file';
 import { showLive } from '../local/live-view';
 import { type LocalStack, startLocalStack } from '../local/stack';
 import { type Story, tellStory } from '../local/story';
@@ -36,19 +38,22 @@ async function main(): Promise<number> {
   const say = options.json ? console.error : console.log;
   const stack = await startLocalStack({
     api: true,
+    functions: true,
     reconcileEveryMs: 1000,
     ...(stripeKey ? { stripe: { apiKey: stripeKey } } : {}),
   });
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
+  const forget = options.once ? () => {} : writeLaptopFile(dirname(__dirname), stack);
   const story = await storyOf(stack, say);
   let isOk = story?.ok ?? true;
   if (!options.once) {
     say(
-      `\n${howToSend(stack.queueUrl, stack.endpoints.sqs, stack.endpoints.api ?? '')}\nWatching. Ctrl-C ends it.\n`,
+      `\n${howToSend(stack.queueUrl, stack.endpoints.sqs, stack.endpoints.api ?? '')}\nLook after it from another terminal: npm run ops -- --help\n\nWatching. Ctrl-C ends it.\n`,
     );
     showLive(stack, say);
     await interrupted;
   }
+  forget();
   // The stand-in's last word: no operation used two keys for one step, and no money moved twice.
   await stack.stop().catch((error: unknown) => {
     isOk = false;
