@@ -82,6 +82,13 @@ export function createActions(stack: LocalStack, history: History, sqs: SQSClien
   let isHeld = false;
   let armed: (ArmedCrash & { readonly point: CrashPoint }) | undefined;
 
+  /** Stopping takes until the deliveries under way have ended; a start in the middle of it would be lost. */
+  let switching = Promise.resolve();
+  const inTurn = (turn: () => Promise<void>): Promise<void> => {
+    switching = switching.then(turn, turn);
+    return switching;
+  };
+
   const disarm = (): void => {
     armed?.disarm();
     armed = undefined;
@@ -122,12 +129,16 @@ export function createActions(stack: LocalStack, history: History, sqs: SQSClien
         return done(`A redrive of ${counted(deadLetters.depth.total, 'message')} has started.`);
       }
       case 'hold':
-        isHeld = true;
-        await stack.eventSource.stop();
+        await inTurn(async () => {
+          isHeld = true;
+          await stack.eventSource.stop();
+        });
         return done('Deliveries are held: messages stay on the queue.');
       case 'deliver':
-        isHeld = false;
-        stack.eventSource.start();
+        await inTurn(async () => {
+          isHeld = false;
+          stack.eventSource.start();
+        });
         return done('Messages are delivered again.');
       case 'killWorkers':
         return done(

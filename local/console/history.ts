@@ -25,7 +25,7 @@ export interface History {
 type Draft = Omit<Line, 'atMs'> & { readonly atMs?: number };
 
 /** Follows a stack from now on. It ends with the stack. */
-export function recordHistory(stack: LocalStack): History {
+export function recordHistory(stack: Pick<LocalStack, 'clock' | 'onEvent'>): History {
   const all: Line[] = [];
   const byOperation = new Map<string, Line[]>();
   const reasons = new Map<string, string>();
@@ -82,7 +82,7 @@ export function recordHistory(stack: LocalStack): History {
       }
       case 'workerLine': {
         const log = parseLogLine(event.line);
-        if (log) return [lineOf(log, stack)];
+        if (log) return [lineOf(log, stack.clock.offsetMs())];
         return isMetric(event.line) ? [] : [{ kind: 'worker', text: event.line.slice(0, 300), isBad: true }];
       }
     }
@@ -115,11 +115,12 @@ export function recordHistory(stack: LocalStack): History {
   };
 }
 
-function lineOf(log: LogLine, stack: LocalStack): Draft {
+/** @param offsetMs how far the stack's clock is ahead of the real one */
+function lineOf(log: LogLine, offsetMs: number): Draft {
   // The handlers log by their real clock, which is nearer to what happened than the arrival of the line.
   const realMs = Date.parse(log.timestamp ?? '');
   return {
-    ...(Number.isNaN(realMs) ? {} : { atMs: realMs + stack.clock.offsetMs() }),
+    ...(Number.isNaN(realMs) ? {} : { atMs: realMs + offsetMs }),
     kind: log.to === undefined ? 'message' : 'state',
     ...(log.operationId !== undefined && { operation: `${log.tenantId}/${log.operationId}` }),
     ...(log.to !== undefined && { to: log.to, from: log.from ?? 'new' }),

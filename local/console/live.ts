@@ -21,7 +21,7 @@ export interface Live {
 
 /**
  * Takes a document when something changed, and once a second, while a page is open; sends it when it differs.
- * @param take a document as JSON text. When it fails, the next one tells.
+ * @param take a document as JSON text. When it fails, the pages lose their connection, say so, and try again.
  */
 export function createLive(take: () => Promise<string>): Live {
   const readers = new Set<ServerResponse>();
@@ -41,7 +41,8 @@ export function createLive(take: () => Promise<string>): Live {
       if (readers.size === 0 || stopped.signal.aborted) continue;
       const startedAt = performance.now();
       const next = await take().catch(() => undefined);
-      if (next !== undefined && next !== last) {
+      if (next === undefined) for (const reader of readers) reader.end();
+      else if (next !== last) {
         last = next;
         for (const reader of readers) sendTo(reader);
       }

@@ -73,8 +73,8 @@ export async function startConsole(
     if (refusal) return refuse(response, refusal);
     const { method = '', url = '/' } = request;
     const path = url.split('?')[0] ?? '/';
-    const allowed = path === '/actions' ? ['POST'] : ['GET', 'HEAD'];
     const file = files[path];
+    const allowed = file ? ['GET', 'HEAD'] : path === '/actions' ? ['POST'] : ['GET'];
     if (!file && !['/actions', '/events', '/document.json'].includes(path))
       return refuse(response, { status: 404, problem: 'There is no such page.' });
     if (!allowed.includes(method)) {
@@ -133,7 +133,7 @@ async function listen(server: Server, wanted: number | undefined): Promise<numbe
   try {
     await on(wanted ?? defaultPort);
   } catch (error) {
-    const isTaken = error instanceof Error && 'code' in error && error.code === 'EADDRINUSE';
+    const isTaken = Object(error).code === 'EADDRINUSE';
     if (!isTaken) throw error;
     if (wanted !== undefined) throw new Error(`Port ${wanted} is taken; choose another one with --port.`);
     await on(0);

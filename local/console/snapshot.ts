@@ -2,7 +2,7 @@ import * as z from 'zod/mini';
 import { readOperation } from '../../lambdas/adapters/operation-item';
 import { readTenant } from '../../lambdas/adapters/tenant-item';
 import type { Operation } from '../../lambdas/operation/operation';
-import type { State } from '../../lambdas/operation/state';
+import { isTerminal, type State } from '../../lambdas/operation/state';
 import { dayOf, lapsedSlots, maxAcceptedOf, maxRunningOf, type Tenant } from '../../lambdas/operation/tenant';
 import type { QueuedMessage } from '../jobs';
 import type { LocalStack } from '../stack';
@@ -43,7 +43,7 @@ export async function takeSnapshot(
   const requests = Map.groupBy(stack.stripe?.requests() ?? [], ({ operation }) => operation);
   const ledger = Map.groupBy(stack.stripe?.ledger() ?? [], ({ metadata }) => operationOf(metadata));
   const known = new Map(operations.map((operation) => [keyOfOperation(operation), operation]));
-  const latest = operations.sort((a, b) => b.createdAtMs - a.createdAtMs).slice(0, most.operations);
+  const shown = latestOf(operations);
   const nowMs = stack.clock.now();
   const { started, killed } = stack.workers.counts();
   return {
@@ -67,7 +67,7 @@ export async function takeSnapshot(
     operations: {
       total: operations.length,
       byState: countStates(operations),
-      rows: latest.map((operation) => {
+      rows: shown.map((operation) => {
         const key = keyOfOperation(operation);
         return operationRow(operation, known, requests.get(key) ?? [], ledger.get(key) ?? [], history);
       }),
@@ -93,6 +93,16 @@ export async function takeSnapshot(
 }
 
 const keyOfOperation = ({ tenantId, operationId }: Operation): string => `${tenantId}/${operationId}`;
+
+/** The latest, newest first; of more than a page takes, those that have not ended come before the others. */
+function latestOf(operations: readonly Operation[]): Operation[] {
+  const newestFirst = operations.toSorted((a, b) => b.createdAtMs - a.createdAtMs);
+  const [ended = [], open = []] = [true, false].map((hasEnded) =>
+    newestFirst.filter(({ state }) => isTerminal(state) === hasEnded),
+  );
+  const chosen = [...open, ...ended].slice(0, most.operations);
+  return chosen.sort((a, b) => b.createdAtMs - a.createdAtMs);
+}
 
 function countStates(operations: readonly Operation[]): Record<State, number> {
   const counts = { queued: 0, running: 0, settling: 0, parked: 0, succeeded: 0, failed: 0, cancelled: 0 };

@@ -53,7 +53,7 @@ export function createOperations() {
     select(next.dataset.key ?? '');
   });
   addEventListener('keydown', ({ key, target }) => {
-    if (key === 'Escape' && !(target instanceof HTMLInputElement)) select('');
+    if (key === 'Escape' && !(target instanceof Element && target.matches('input, select'))) select('');
   });
   addEventListener('hashchange', () => {
     selectedKey = keyInAddress();
@@ -288,9 +288,13 @@ const timelineItem = () =>
       'span',
       'what',
       make('span', 'of'),
+      ' ',
       make('span', 'badge'),
+      ' ',
       make('span', 'arrow', '→'),
+      ' ',
       make('span', 'badge'),
+      ' ',
       make('span', 'text'),
     ),
   );

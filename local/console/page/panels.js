@@ -43,7 +43,7 @@ function showStats({ queue, deadLetters, operations, workers, provider }, nowMs)
   say('stat-workers-note', `${workers.busy} busy, ${workers.killed} killed`);
   say('stat-calls', String(provider.calls));
   say('stat-calls-note', `${counted(provider.charges, 'charge')}, ${counted(provider.refunds, 'refund')}`);
-  say('stat-breaker', provider.breaker.reason === undefined ? 'closed' : 'open');
+  say('stat-breaker', breakerState(provider));
   say('stat-breaker-note', breakerNote(provider, nowMs));
   mark('stat-dead', deadLetters.total > 0);
   mark('stat-breaker', provider.breaker.reason !== undefined);
@@ -52,11 +52,17 @@ function showStats({ queue, deadLetters, operations, workers, provider }, nowMs)
 /** @param {string} id @param {boolean} isBad */
 const mark = (id, isBad) => setAttribute(byId(id, HTMLElement), 'data-bad', isBad ? 'yes' : 'no');
 
+/** A person's pause keeps the breaker open too. @param {ConsoleDocument['provider']} provider */
+function breakerState({ breaker: { reason } }) {
+  if (reason === undefined) return 'closed';
+  return reason === 'paused' ? 'paused' : 'open';
+}
+
 /** @param {ConsoleDocument['provider']} provider @param {number} nowMs */
 function breakerNote({ breaker: { reason, probeAtMs }, retriesLeft }, nowMs) {
   if (reason === undefined)
-    return retriesLeft === undefined ? 'retry budget untouched' : `${retriesLeft.toFixed(1)} retries left`;
-  if (probeAtMs === undefined) return reason;
+    return retriesLeft === undefined ? 'no retries yet' : `${retriesLeft.toFixed(1)} retries left`;
+  if (probeAtMs === undefined) return reason === 'paused' ? 'until somebody resumes it' : reason;
   return probeAtMs > nowMs ? `${reason}, probe in ${duration(probeAtMs - nowMs)}` : `${reason}, probe due`;
 }
 
@@ -138,8 +144,9 @@ function showPlaces(place, taken, most, lapsed) {
 function showProvider({ provider, limits }, nowMs) {
   const { breaker, window, retriesLeft, charged, refunded } = provider;
   const since = breaker.openedAtMs === undefined ? '' : ` since ${dayAndTime(breaker.openedAtMs, nowMs)}`;
+  const state = breakerState(provider);
   const note = breakerNote(provider, nowMs);
-  setCut(byId('breaker', HTMLElement), breaker.reason === undefined ? 'closed' : `open${since}: ${note}`);
+  setCut(byId('breaker', HTMLElement), state === 'closed' ? state : `${state}${since}: ${note}`);
   setCut(
     byId('window', HTMLElement),
     window ? `${counted(window.calls, 'call')}, ${window.failures} failed` : 'no calls counted',
