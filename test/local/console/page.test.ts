@@ -30,6 +30,10 @@ const phone: BrowserContextOptions = {
     const limits = { workerTimeoutSeconds: 6, providerTimeoutSeconds: 3 };
     stack = await startLocalStack({ api: true, reconcileEveryMs: 500, limits });
     page = await startConsole(stack, recordHistory(stack), { port: 0 });
+    await stack.send(charge('Known', 'O1'));
+    await stack.waitFor(async () => (await stack.operation('Known', 'O1'))?.state === 'succeeded', {
+      timeoutMs: 30_000,
+    });
     browser = await launchChromium();
   });
   // Throws when an operation used two keys for one step, or moved money twice.
@@ -244,19 +248,19 @@ const phone: BrowserContextOptions = {
 
   test('nothing on the page moves while operations come from elsewhere, and when it loads', async () => {
     const tab = await open();
-    await select(tab, 'Twins/O1');
+    await select(tab, 'Known/O1');
     await press(tab, 'Show all activity');
     for (let index = 0; index < 12; index++) await stack.send(charge(`Elsewhere-${index}`, 'O1'));
     await rowOf(tab, 'Elsewhere-11/O1').locator('.c-state', { hasText: 'succeeded' }).waitFor();
     expect(await tab.evaluate('pageChecks.shifts()')).toBeLessThan(0.01);
-    const narrow = await open(phone, '#Twins/O1');
+    const narrow = await open(phone, '#Known/O1');
     for (let index = 0; index < 12; index++) await stack.send(charge(`Elsewhere-${index}`, 'O2'));
     await rowOf(narrow, 'Elsewhere-11/O2').locator('.c-state', { hasText: 'succeeded' }).waitFor();
     expect(await narrow.evaluate('pageChecks.shifts()')).toBeLessThan(0.01);
   });
 
   test.each([390, 320])('%i pixels wide, nothing is wider than the page', async (width) => {
-    const tab = await open({ ...phone, viewport: { width, height: 844 } }, '#Crash/O1');
+    const tab = await open({ ...phone, viewport: { width, height: 844 } }, '#Known/O1');
     await tab.locator('#timeline li').first().waitFor();
     expect(await tab.evaluate('document.documentElement.scrollWidth')).toBe(width);
     expect(await tab.evaluate('pageChecks.cutControls()')).toEqual([]);
@@ -265,7 +269,7 @@ const phone: BrowserContextOptions = {
   test.each(['light', 'dark'] as const)(
     '%s: every text has a contrast of 4.5 to 1 or more',
     async (theme) => {
-      const tab = await open({ ...wide, colorScheme: theme }, '#Crash/O1');
+      const tab = await open({ ...wide, colorScheme: theme }, '#Known/O1');
       await tab.locator('#timeline li').first().waitFor();
       expect(await tab.evaluate('pageChecks.paleTexts()')).toEqual([]);
     },
