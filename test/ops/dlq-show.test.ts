@@ -41,7 +41,7 @@ describe('dlq show', () => {
     const corrected = parseMessage(bodyIn(command), 16_384);
     expect(corrected).toMatchObject({
       kind: 'message',
-      message: { operationId: 'O7-corrected', input: { ...first.input, amountMinor: 9000 } },
+      message: { operationId: 'O7-corrected', input: { reference: 'inv-77', amountMinor: 9000 } },
     });
     expect(command).toContain(`--queue-url ${bench.stack.queueUrl}`);
     expect(command).toContain("--message-group-id 'North'");
@@ -70,6 +70,19 @@ describe('dlq show', () => {
       input: { ...input, amountMinor: '<amountMinor>', customerId: '<customerId>' },
     });
     expect(JSON.stringify(shown)).not.toContain('4242');
+  });
+
+  test('of a malformed job of version 2 stays in that version', async () => {
+    const { input, ...rest } = job({ tenantId: 'North', operationId: 'O10', version: 2 });
+    const { invoiceId: reference, ...others } = input;
+    const messageId = await bench.deadLetter({ ...rest, input: { ...others, reference, amountMinor: 0 } });
+    const shown = only(await bench.json(`dlq show --message-id ${messageId}`));
+    expect(shown).toMatchObject({ corrected: { toFillIn: ['amountMinor'] } });
+    expect(JSON.parse(bodyIn(Object(shown.corrected).command))).toMatchObject({
+      version: 2,
+      input: { ...others, reference, amountMinor: '<amountMinor>' },
+    });
+    await bench.ops(`dlq discard --message-id ${messageId} --yes`);
   });
 
   test('of a refund past the API gives the request to the API instead', async () => {
