@@ -1,7 +1,7 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { DynamoDBDocumentClient, GetCommand } from '@aws-sdk/lib-dynamodb';
+import { DynamoDBDocumentClient, GetCommand, paginateScan } from '@aws-sdk/lib-dynamodb';
 import { table } from '../lambdas/adapters/table';
 import { allRoutes, routeKeyOf } from '../lambdas/http/routes';
 import { type LimitOverrides, type Limits, limitsFrom } from '../lambdas/operation/limits';
@@ -10,7 +10,7 @@ import { type Clock, createClock } from './clock';
 import { type DeadLettered, startEmulators } from './emulators';
 import { createEventSource, type EventSource, type EventSourceEvent } from './event-source';
 import { type HttpProxy, startHttpProxy } from './http-proxy';
-import { inspectQueue, type QueueDepth, type SendOptions, sendJob } from './jobs';
+import { inspectQueue, type QueueContent, type QueueDepth, type SendOptions, sendJob } from './jobs';
 import { startLambdaEndpoint } from './lambda-endpoint';
 import { laptopLimits } from './laptop-limits';
 import { Listeners } from './listeners';
@@ -96,6 +96,10 @@ export interface LocalStack extends Queues {
   operation(tenantId: string, operationId: string): Promise<Record<string, unknown> | undefined>;
   /** Any item of the table, such as `tenant#North`. */
   item(partitionKey: string): Promise<Record<string, unknown> | undefined>;
+  /** Every item of the table, read consistently and past the proxy: for what shows all of a laptop's few. */
+  items(): Promise<Record<string, unknown>[]>;
+  /** What the job queue and the dead-letter queue hold now, without receiving it. */
+  queueContents(): Promise<{ readonly jobs: QueueContent; readonly deadLetters: QueueContent }>;
   /** Bodies of all messages in the dead-letter queue, without receiving them. */
   deadLetters(): Promise<string[]>;
   /** Messages of the job queue. */
@@ -250,6 +254,7 @@ async function start(
     const command = new GetCommand({ TableName: tableName, Key: key, ConsistentRead: true });
     return (await documents.send(command)).Item;
   };
+  const inspect = (name: string) => inspectQueue(emulators.sqsPort, name);
   let stopping: Promise<void> | undefined;
   return {
     ...queues,
@@ -274,8 +279,18 @@ async function start(
     send: (body, sendOptions) => sendJob(directSqs, queues.queueUrl, body, sendOptions),
     operation: (tenantId, operationId) => item(`op#${tenantId}#${operationId}`),
     item,
-    deadLetters: async () => (await inspectQueue(emulators.sqsPort, deadLetterQueueName)).bodies,
-    queueDepth: async () => (await inspectQueue(emulators.sqsPort, queueName)).depth,
+    async items() {
+      const items: Record<string, unknown>[] = [];
+      const pages = paginateScan({ client: documents }, { TableName: tableName, ConsistentRead: true });
+      for await (const page of pages) items.push(...(page.Items ?? []));
+      return items;
+    },
+    async queueContents() {
+      const [jobs, deadLetters] = await Promise.all([inspect(queueName), inspect(deadLetterQueueName)]);
+      return { jobs, deadLetters };
+    },
+    deadLetters: async () => (await inspect(deadLetterQueueName)).messages.map(({ body }) => body),
+    queueDepth: async () => (await inspect(queueName)).depth,
     waitFor,
     onEvent: (listener) => events.add(listener),
     stop() {

@@ -61,15 +61,6 @@ test('an operator may read the records and change none', () => {
   ]);
 });
 
-test('an operator may read the outputs of this stack, by which the commands find all the rest', () => {
-  const [stack, ...others] = grants(template, 'AWS::IAM::ManagedPolicy', 'AccessOperator').filter(
-    ({ action }) => action.startsWith('cloudformation:'),
-  );
-  expect(others).toEqual([]);
-  expect(stack?.action).toBe('cloudformation:DescribeStacks');
-  expect(stack?.resource).toContain(':stack/charge-once-dev/*');
-});
-
 test("an operator may invoke the operator's function and the reconciler, by their aliases, and no other", () => {
   const invoked = grants(template, 'AWS::IAM::ManagedPolicy', 'AccessOperator')
     .filter(({ action }) => action === 'lambda:InvokeFunction')
@@ -86,4 +77,13 @@ test("an operator may invoke the operator's function and the reconciler, by thei
 test('a producer may invoke nothing', () => {
   const actions = grants(template, 'AWS::IAM::ManagedPolicy', 'AccessProducer').map(({ action }) => action);
   expect(actions).not.toContain('lambda:InvokeFunction');
+});
+
+test('an operator may read the outputs of this stack, by which the commands find all the rest', () => {
+  const [stack, ...others] = grants(template, 'AWS::IAM::ManagedPolicy', 'AccessOperator').filter(
+    ({ action }) => action.startsWith('cloudformation:'),
+  );
+  expect(others).toEqual([]);
+  expect(stack?.action).toBe('cloudformation:DescribeStacks');
+  expect(stack?.resource).toContain(':stack/charge-once-dev/*');
 });
