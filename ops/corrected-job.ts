@@ -1,5 +1,5 @@
 import * as z from 'zod/mini';
-import { type OperationType, oldestForm, versions } from '../lambdas/operation/message';
+import { type OperationType, offeredVersion, oldestForm, versions } from '../lambdas/operation/message';
 import type { HeldMessage } from './dead-letter-queue';
 import type { Target } from './target';
 import type { Verdict } from './verdict';
@@ -19,7 +19,7 @@ interface Draft {
   readonly type: OperationType;
   readonly tenantId: string;
   readonly operationId: string;
-  readonly input: Readonly<Record<string, unknown>>;
+  readonly input: object;
 }
 
 /**
@@ -56,8 +56,11 @@ export function correctedJob(
 function draftOf(body: string, { parsed, id }: Verdict): { draft: Draft; toFillIn: string[] } {
   if (parsed.kind === 'message') {
     const { tenantId, operationId } = parsed.message;
-    const draft = { tenantId, operationId: newId(operationId), ...oldestForm(parsed.message) };
-    return { draft, toFillIn: [] };
+    // As it is sent again everywhere: in the oldest version that can say it.
+    return {
+      draft: { tenantId, operationId: newId(operationId), ...oldestForm(parsed.message) },
+      toFillIn: [],
+    };
   }
   const toFillIn: string[] = [];
   const place = (name: string) => {
@@ -69,7 +72,8 @@ function draftOf(body: string, { parsed, id }: Verdict): { draft: Draft; toFillI
   const tenantId = parsed.ids.tenantId ?? place('tenantId');
   const operationId = id ? newId(id.operationId) : place('operationId');
   const input = objectFrom(given.input);
-  const version = typeof given.version === 'number' && versions[given.version] ? given.version : 1;
+  const version =
+    typeof given.version === 'number' && versions[given.version] ? given.version : offeredVersion;
   const wanted = Object.entries(versions[version]?.inputs[type].shape ?? {}).map(([name, schema]) => {
     const value = z.safeParse(schema, input[name]);
     return [name, value.success ? value.data : place(name)] as const;
@@ -97,7 +101,7 @@ function toQueue({ version, type, tenantId, operationId, input }: Draft, target:
 }
 
 function throughApi(
-  { version, tenantId, operationId, input }: Draft,
+  { tenantId, operationId, input }: Draft,
   { apiUrl, region, sqsEndpoint }: Target,
 ): string {
   const signing =
@@ -112,7 +116,7 @@ function throughApi(
     `curl -i -X PUT ${quoted(`${apiUrl ?? '<apiUrl>'}/tenants/${tenantId}/refunds/${operationId}`)}`,
     ...signing,
     "-H 'content-type: application/json'",
-    `-d ${quoted(JSON.stringify({ version, ...input }))}`,
+    `-d ${quoted(JSON.stringify(input))}`,
   ].join(' \\\n  ');
 }
 
