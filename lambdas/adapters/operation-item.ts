@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { upcastChargeV1 } from '../operation/message-v2';
 import type { Operation, OperationId } from '../operation/operation';
 import { keyOf } from '../operation/ports';
 import { parkedReasons, states } from '../operation/state';
@@ -8,7 +9,6 @@ const ms = z.number();
 
 const record = {
   [table.partitionKey]: z.string().check(z.regex(/^op#[^#]+#[^#]+$/)),
-  version: z.number(),
   inputDigest: z.string(),
   state: z.enum(states),
   claimId: z.optional(z.string()),
@@ -18,6 +18,7 @@ const record = {
   redriveCount: z.number(),
   effectPossibleSinceMs: z.optional(ms),
   effectPossibleClaimId: z.optional(z.string()),
+  absentProvenAtMs: z.optional(ms),
   providerKey: z.string(),
   providerParamsVersion: z.number(),
   providerRef: z.optional(z.string()),
@@ -31,6 +32,15 @@ const record = {
   error: z.optional(z.object({ code: z.string(), message: z.string(), declineCode: z.optional(z.string()) })),
   parkedReason: z.optional(z.enum(parkedReasons)),
   parkedAtMs: z.optional(ms),
+  escalatedAtMs: z.optional(ms),
+  intervention: z.optional(
+    z.object({
+      action: z.enum(['settled', 'proven_absent', 'retried', 'cancelled', 'discarded']),
+      by: z.string(),
+      atMs: ms,
+      evidence: z.optional(z.string()),
+    }),
+  ),
   cancelRequestedAtMs: z.optional(ms),
   deadlineAtMs: ms,
   refunds: z.optional(z.record(z.string(), z.object({ amountMinor: z.number(), reservedAtMs: ms }))),
@@ -43,20 +53,34 @@ const record = {
   expiresAtSeconds: z.optional(z.number()),
 };
 
+const payment = {
+  amountMinor: z.number(),
+  currency: z.string(),
+  customerId: z.string(),
+  paymentMethodId: z.string(),
+};
+const charge = { ...record, type: z.literal('charge') };
+
+/**
+ * Every form that a record may have: the oldest one that can say its inputs. Another `version` is of a newer build, and no
+ * part of such a record is understood.
+ */
 const item = z.discriminatedUnion('type', [
-  z.object({
-    ...record,
-    type: z.literal('charge'),
-    input: z.object({
-      invoiceId: z.string(),
-      amountMinor: z.number(),
-      currency: z.string(),
-      customerId: z.string(),
-      paymentMethodId: z.string(),
+  z.discriminatedUnion('version', [
+    z.object({
+      ...charge,
+      version: z.literal(1),
+      input: z.pipe(z.object({ ...payment, invoiceId: z.string() }), z.transform(upcastChargeV1)),
     }),
-  }),
+    z.object({
+      ...charge,
+      version: z.literal(2),
+      input: z.object({ ...payment, reference: z.string(), description: z.optional(z.string()) }),
+    }),
+  ]),
   z.object({
     ...record,
+    version: z.literal(1),
     type: z.literal('refund'),
     input: z.object({
       chargeOperationId: z.string(),
@@ -69,11 +93,11 @@ const item = z.discriminatedUnion('type', [
 
 export const operationPartition = (id: OperationId): string => `op#${keyOf(id)}`;
 
-/** The operation that a table item holds; undefined when this build cannot read it, as a newer one wrote it. */
+/** The operation that a table item holds, in the current form; undefined when this build cannot read it, as a newer one wrote it. */
 export function readOperation(stored: unknown): Operation | undefined {
   const parsed = item.safeParse(stored);
   if (!parsed.success) return undefined;
-  const { [table.partitionKey]: pk, ...operation } = parsed.data;
+  const { [table.partitionKey]: pk, version: _, ...operation } = parsed.data;
   const [, tenantId = '', operationId = ''] = pk.split('#');
   return { tenantId, operationId, ...operation };
 }

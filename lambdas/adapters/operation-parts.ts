@@ -1,4 +1,5 @@
 import type { Limits } from '../operation/limits';
+import { oldestForm } from '../operation/message';
 import type { Bound, Operation } from '../operation/operation';
 
 /** Binds an id to its inputs: the first write wins, and every later one leaves it as it is. */
@@ -8,7 +9,7 @@ export function bind(bound: Bound, except: readonly string[] = []): string[] {
     .map((attribute) => `#${attribute} = if_not_exists(#${attribute}, :${attribute})`);
 }
 
-export const initial = (bound: Bound) => ({ ...bound, redriveCount: 0 });
+export const initial = (bound: Bound) => ({ ...bound, ...oldestForm(bound), redriveCount: 0 });
 
 export const valuesOf = (bound: Bound) => ({ ...initial(bound), zero: 0, one: 1 });
 
@@ -16,6 +17,12 @@ export const lease = ['leaseExpiresAtMs'];
 export const park = ['parkedReason', 'parkedAtMs'];
 export const attention = ['openShard', 'dueAtMs'];
 export const effect = ['effectPossibleSinceMs', 'effectPossibleClaimId'];
+
+/** The record is as it was seen: the state and the last claim. */
+export const asSeen = ({ claimId }: Operation): string =>
+  `#state = :seenState AND ${claimId === undefined ? 'attribute_not_exists(#claimId)' : '#claimId = :seenClaimId'}`;
+
+export const seenValues = ({ state, claimId }: Operation) => ({ seenState: state, seenClaimId: claimId });
 
 export const minuteMs = 60_000;
 

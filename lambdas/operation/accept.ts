@@ -3,7 +3,7 @@ import { deadlineMs } from './delivery';
 import { digestOf } from './digest';
 import type { Limits } from './limits';
 import type { Message } from './message';
-import { type Operation, type OperationId, UnreadableRecord } from './operation';
+import { type Job, type Operation, type OperationId, UnreadableRecord } from './operation';
 import {
   type Clock,
   type DueOperations,
@@ -27,7 +27,8 @@ export interface AcceptPorts {
   readonly newClaimId: () => string;
   readonly limits: Limits;
   readonly providerKeyPrefix: string;
-  readonly providerParamsVersion: number;
+  /** Which of the provider's parameters say all of an operation's inputs. */
+  readonly paramsVersionOf: (job: Job) => number;
   readonly telemetry: OperationTelemetry;
 }
 
@@ -45,7 +46,9 @@ export type Accepted =
       readonly why: 'places' | 'daily_calls';
       readonly retryAfterSeconds: number;
     }
-  | { readonly kind: 'serviceFull'; readonly retryAfterSeconds: number };
+  | { readonly kind: 'serviceFull'; readonly retryAfterSeconds: number }
+  /** A person has paused the service. */
+  | { readonly kind: 'paused'; readonly retryAfterSeconds: number };
 
 /** Until then the caller's own request sends the message; later the reconciler does. */
 const dueAfterMs = 5 * 60_000;
@@ -63,12 +66,13 @@ export async function accept(ports: AcceptPorts, message: Message): Promise<Acce
   const { limits, store } = ports;
   const nowMs = ports.clock();
   const chargeId = message.type === 'refund' ? [chargeOf(message)] : [];
-  const seen = await store.look([message, ...chargeId], [message.tenantId]);
+  const seen = await store.look([message, ...chargeId], [message.tenantId], 0);
   for (const id of [message, ...chargeId]) if (seen.unreadable.has(keyOf(id))) throw new UnreadableRecord(id);
   if (seen.unreadableTenants.has(message.tenantId)) throw new UnreadableRecord(message);
   const known = seen.operations.get(keyOf(message));
   if (known) return answerKnown(ports, known, message, nowMs);
 
+  if (seen.provider?.breaker?.reason === 'paused') return { kind: 'paused', retryAfterSeconds: 60 };
   const tenant = seen.tenants.get(message.tenantId);
   if (!hasDailyCalls(tenant, limits, nowMs)) {
     return { kind: 'tenantFull', why: 'daily_calls', retryAfterSeconds: secondsToNextDay(nowMs) };
@@ -167,7 +171,7 @@ async function put(
   charge: Operation | undefined,
   nowMs: number,
 ): Promise<Accepted> {
-  const { limits, providerKeyPrefix, providerParamsVersion, telemetry } = ports;
+  const { limits, providerKeyPrefix, paramsVersionOf, telemetry } = ports;
   const bound = boundTo({
     message,
     charge,
@@ -176,7 +180,7 @@ async function put(
     nowMs,
     acceptedBy: 'api',
     providerKeyPrefix,
-    providerParamsVersion,
+    providerParamsVersion: paramsVersionOf(message),
   });
   const write = await ports.store.accept({
     id: message,

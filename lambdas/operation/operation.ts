@@ -1,4 +1,4 @@
-import type { ChargeInput, Message, RefundInput } from './message';
+import { type ChargeInput, oldestForm, type RefundInput, type SentMessage } from './message';
 import type { EffectResult, OperationError } from './outcome';
 import type { ParkedReason, State } from './state';
 
@@ -22,13 +22,11 @@ export type Operation = OperationRecord & Job;
 
 /** Times are milliseconds since the epoch. */
 export interface OperationRecord extends OperationId {
-  /** The message version that `input` was upcast to. */
-  readonly version: number;
   readonly inputDigest: string;
   readonly state: State;
   /** The fencing token of the last claim; before the first, that of the API request that accepted the operation. Every write after a claim is conditional on it. */
   readonly claimId?: string;
-  /** Present exactly while running. */
+  /** When the last claim's lease ends, or ended. It holds the operation only while that is running. */
   readonly leaseExpiresAtMs?: number;
   /**
    * Attempts so far. A claim counts its attempt before the call, so that a crash needs no write; only proof
@@ -42,7 +40,9 @@ export interface OperationRecord extends OperationId {
   readonly effectPossibleSinceMs?: number;
   /** The claim that set `effectPossibleSinceMs`: only its own "nothing was done" removes it. */
   readonly effectPossibleClaimId?: string;
-  /** The provider's idempotency key: stored by the first claim, the same in every attempt. */
+  /** When a listing last proved that no effect existed: the provider window of later attempts counts from it. */
+  readonly absentProvenAtMs?: number;
+  /** The provider's idempotency key: stored by the first claim, the same in every attempt; only a person's proof of absence changes it. */
   readonly providerKey: string;
   /** Which parameters the adapter builds from `input`: stored by the first claim, so that a deploy changes no retry. */
   readonly providerParamsVersion: number;
@@ -53,6 +53,10 @@ export interface OperationRecord extends OperationId {
   readonly parkedReason?: ParkedReason;
   /** Messages sent before it are on their way to the dead-letter queue; later ones are redrives. */
   readonly parkedAtMs?: number;
+  /** Parked for an hour, and what happened could not be found out: a person was told. */
+  readonly escalatedAtMs?: number;
+  /** What a person last did to it, beside the API. */
+  readonly intervention?: Intervention;
   /** The caller changed its mind: takes effect where it is proven that no effect happened, and only there. */
   readonly cancelRequestedAtMs?: number;
   /** Never attempted by then, the operation fails. */
@@ -76,6 +80,14 @@ export interface RefundPart {
   readonly reservedAtMs: number;
 }
 
+/** `by` is who says so, at most 64 characters; `evidence` what it rests on, at most 200. */
+export interface Intervention {
+  readonly action: 'settled' | 'proven_absent' | 'retried' | 'cancelled' | 'discarded';
+  readonly by: string;
+  readonly atMs: number;
+  readonly evidence?: string;
+}
+
 /** A newer build wrote the record, and this one cannot read it: nothing is known, and nothing may be done. */
 export class UnreadableRecord extends Error {
   override readonly name = 'UnreadableRecord';
@@ -88,7 +100,6 @@ export class UnreadableRecord extends Error {
 export type Bound = Job &
   Pick<
     OperationRecord,
-    | 'version'
     | 'inputDigest'
     | 'providerKey'
     | 'providerParamsVersion'
@@ -98,16 +109,9 @@ export type Bound = Job &
     | 'createdAtMs'
   >;
 
-/** The message of an operation, to be sent again. */
-export function messageOf(operation: Operation): Message {
+/** The message of an operation, to be sent again, as every build that can run it can read it. */
+export function messageOf(operation: Operation): SentMessage {
   const { tenantId, operationId, deadlineAtMs } = operation;
-  const common = {
-    version: 1,
-    tenantId,
-    operationId,
-    deadlineAt: new Date(deadlineAtMs).toISOString(),
-  } as const;
-  return operation.type === 'charge'
-    ? { ...common, type: 'charge', input: operation.input }
-    : { ...common, type: 'refund', input: operation.input };
+  const deadlineAt = new Date(deadlineAtMs).toISOString();
+  return { ...oldestForm(operation), tenantId, operationId, deadlineAt };
 }

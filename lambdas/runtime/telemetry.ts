@@ -1,10 +1,12 @@
 import { Logger } from '@aws-lambda-powertools/logger';
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import type { BroughtOn } from '../operation/bring-on';
 import type { Disposition } from '../operation/delivery';
 import type { Ids } from '../operation/message';
-import type { Operation, OperationId } from '../operation/operation';
-import type { Outcome } from '../operation/outcome';
-import type { OperationTelemetry } from '../operation/ports';
+import type { Intervention, Operation, OperationId } from '../operation/operation';
+import type { Finding, Outcome } from '../operation/outcome';
+import type { OperationTelemetry, ProviderTelemetry } from '../operation/ports';
+import type { Breaker, ProviderState } from '../operation/provider-state';
 import type { State } from '../operation/state';
 
 /** Where a log line comes from, for correlation. What an API request does has no message. */
@@ -15,7 +17,7 @@ export interface Source {
 }
 
 /** One log line and one count, by job type, for everything that happens to an operation or a message. Never a body. */
-export class Telemetry {
+export class Telemetry implements ProviderTelemetry {
   readonly #logger: Logger;
   readonly #metrics: Metrics;
 
@@ -49,6 +51,26 @@ export class Telemetry {
     count(this.#metrics, 'RequestReplayed', 'api');
   }
 
+  provider({ windowCalls, windowFailures, retryTokens, breaker }: ProviderState): void {
+    const metric = this.#metrics.singleMetric();
+    metric.addMetric('BreakerOpen', MetricUnit.Count, breaker ? 1 : 0);
+    metric.addMetric('WindowCalls', MetricUnit.Count, windowCalls);
+    metric.addMetric('WindowFailures', MetricUnit.Count, windowFailures);
+    metric.addMetric('RetryTokens', MetricUnit.Count, retryTokens);
+  }
+
+  breaker(change: 'opened' | 'closed' | 'probed', reason: Breaker['reason'], details: object = {}): void {
+    const level = change === 'opened' ? 'error' : 'info';
+    this.#logger[level](`breaker ${change}`, { reason, ...details });
+    count(this.#metrics, `Breaker${change[0]?.toUpperCase()}${change.slice(1)}`, 'provider', reason);
+  }
+
+  /** A run of the reconciler. */
+  ran(done: BroughtOn): void {
+    this.#logger[done.failed > 0 ? 'warn' : 'info']('reconciler ran', { ...done });
+    count(this.#metrics, 'ReconcilerRan', 'reconciler');
+  }
+
   info(message: string, details: Readonly<Record<string, unknown>>): void {
     this.#logger.info(message, details);
   }
@@ -69,6 +91,49 @@ class DeliveryTelemetry implements OperationTelemetry {
     private readonly source: Source,
     private readonly maxReceiveCount: number,
   ) {}
+
+  attempted(operation: Operation, outcome: Outcome, elapsedMs: number): void {
+    const metric = this.metrics.singleMetric();
+    metric.addDimension('type', operation.type);
+    metric.addDimension('outcome', nameOf(outcome));
+    metric.addMetric('ProviderCalls', MetricUnit.Count, 1);
+    metric.addMetric('ProviderLatency', MetricUnit.Milliseconds, elapsedMs);
+  }
+
+  reconciled(operation: Operation, finding: Finding['kind'], reason?: string): void {
+    const { state, parkedReason } = operation;
+    this.logger.info('operation reconciled', {
+      ...this.source,
+      ...idsOf(operation),
+      state,
+      parkedReason,
+      finding,
+      reason,
+    });
+    this.#count('Reconciled', operation.type, finding);
+  }
+
+  intervened(operation: Operation, { action, by, evidence }: Intervention): void {
+    this.logger.warn(`operation ${action} by a person`, {
+      ...this.source,
+      ...idsOf(operation),
+      by,
+      evidence,
+    });
+    this.#count('Intervened', operation.type, action);
+  }
+
+  escalated(operation: Operation): void {
+    const { parkedReason, parkedAtMs, providerRef } = operation;
+    this.logger.error('operation parked for an hour, and it cannot be told what happened', {
+      ...this.source,
+      ...idsOf(operation),
+      parkedReason,
+      parkedAt: parkedAtMs === undefined ? undefined : new Date(parkedAtMs).toISOString(),
+      providerRef,
+    });
+    this.#count('Escalated', operation.type, parkedReason);
+  }
 
   changed(operation: Operation, from: State | 'new', outcome?: Outcome): void {
     const { state, attemptCount, error, parkedReason, providerRef } = operation;
