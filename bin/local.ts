@@ -1,8 +1,10 @@
 import { once } from 'node:events';
+import { dirname } from 'node:path';
 import { parseArgs } from 'node:util';
 import { recordHistory } from '../local/console/history';
 import { startConsole } from '../local/console/server';
 import { howToSend } from '../local/how-to-send';
+import { writeLaptopFile } from '../local/laptop-file';
 import { showLive } from '../local/live-view';
 import { type LocalStack, startLocalStack } from '../local/stack';
 import { type Story, tellStory } from '../local/story';
@@ -39,6 +41,7 @@ async function main(): Promise<number> {
   const say = options.json ? console.error : console.log;
   const stack = await startLocalStack({
     api: true,
+    functions: true,
     reconcileEveryMs: 1000,
     ...(stripeKey ? { stripe: { apiKey: stripeKey } } : {}),
   });
@@ -55,17 +58,19 @@ async function main(): Promise<number> {
         throw error;
       });
   if (page) say(`Console page: ${page.url}\n`);
+  const forget = options.once ? () => {} : writeLaptopFile(dirname(__dirname), stack);
   const story = await storyOf(stack, say);
   isTelling = false;
   let isOk = story?.ok ?? true;
   if (page) {
     say(
-      `\n${howToSend(stack.queueUrl, stack.endpoints.sqs, stack.endpoints.api ?? '')}\nWatching. Console page: ${page.url}. Ctrl-C ends it.\n`,
+      `\n${howToSend(stack.queueUrl, stack.endpoints.sqs, stack.endpoints.api ?? '')}\nLook after it on its console page, ${page.url}, or from another terminal: npm run ops -- --help\n\nWatching. Ctrl-C ends it.\n`,
     );
     showLive(stack, say);
     await interrupted;
     await page.stop();
   }
+  forget();
   // The stand-in's last word: no operation used two keys for one step, and no money moved twice.
   await stack.stop().catch((error: unknown) => {
     isOk = false;

@@ -7,6 +7,9 @@ const pages = [
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
   '.github/pull_request_template.md',
+  'SECURITY.md',
+  join('docs', 'deploying.md'),
+  join('docs', 'scale.md'),
   ...readdirSync(join(root, 'docs', 'decisions')).map((name) => join('docs', 'decisions', name)),
 ];
 

@@ -21,12 +21,17 @@ export class Telemetry implements ProviderTelemetry {
   readonly #logger: Logger;
   readonly #metrics: Metrics;
 
-  /** @param maxReceiveCount the delivery after which SQS moves a message to the dead-letter queue */
+  /**
+   * @param maxReceiveCount the delivery after which SQS moves a message to the dead-letter queue
+   * @param functionVersion the published version that runs; a gradual deployment counts its failures by it
+   */
   constructor(
     stage: string,
     private readonly maxReceiveCount: number,
+    functionVersion?: string,
   ) {
-    this.#logger = new Logger({ serviceName: 'charge-once', persistentKeys: { stage } });
+    const persistentKeys = { stage, ...(functionVersion !== undefined && { functionVersion }) };
+    this.#logger = new Logger({ serviceName: 'charge-once', persistentKeys });
     this.#metrics = new Metrics({
       namespace: 'ChargeOnce',
       serviceName: 'charge-once',
