@@ -3,7 +3,7 @@ import * as z from 'zod/mini';
 import { withinTime } from './adapters/deadline';
 import { type BroughtOn, bringOn } from './operation/bring-on';
 import { type Limits, providerTimeoutMs, settleReserveMs } from './operation/limits';
-import { idPattern } from './operation/message';
+import { idPattern } from './operation/message-fields';
 import { type OperatorAnswer, reconcileOne } from './operation/operate';
 import { createReconciler } from './runtime/reconciler-wiring';
 

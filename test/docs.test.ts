@@ -6,6 +6,7 @@ const pages = [
   'README.md',
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
+  '.github/pull_request_template.md',
   'SECURITY.md',
   join('docs', 'deploying.md'),
   join('docs', 'scale.md'),

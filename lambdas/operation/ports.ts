@@ -1,4 +1,4 @@
-import type { Bound, Intervention, Operation, OperationId, RefundPart } from './operation';
+import type { Bound, Intervention, Job, Operation, OperationId, RefundPart } from './operation';
 import type { Finding, OperationError, Outcome } from './outcome';
 import type { Breaker, ProviderState } from './provider-state';
 import type { ParkedReason, Settlement, State } from './state';
@@ -163,8 +163,6 @@ export interface TenantStore {
 
 /** What a batch of attempts adds to the window's counts. */
 export interface Calls {
-  /** Tells the write from another batch's: repeated, it is made once. */
-  readonly reportId: string;
   readonly calls: number;
   readonly failures: number;
   /** Tokens that first attempts earned. */
@@ -185,7 +183,7 @@ export interface ProviderSwitch {
   ): Promise<{ readonly granted: number; readonly windowStartMs: number }>;
   /** Wins the one probe of an open breaker, until `untilMs`. @returns whether it did */
   takeProbe(seen: ProviderState, nowMs: number, untilMs: number): Promise<boolean>;
-  /** Adds a batch's calls to the window's. */
+  /** Adds a batch's calls to the window's: never twice. @throws also where it cannot be told whether they were added */
   report(shard: number, seen: ProviderState | undefined, calls: Calls, nowMs: number): Promise<ProviderState>;
   /** Opens the breaker, if it is closed. @returns whether it was */
   open(shard: number, breaker: Breaker): Promise<boolean>;
@@ -224,8 +222,8 @@ export interface Provider {
   inspect(operation: Operation, providerRef: string, timeoutMs: number): Promise<Inspection>;
   /** Whether the key may do all that the service needs. Moves no money. */
   check(timeoutMs: number): Promise<readonly Check[]>;
-  /** The parameters that a new operation's attempts are built with. */
-  readonly paramsVersion: number;
+  /** Which parameters a new operation's attempts are built with: the oldest that say all of its inputs. */
+  paramsVersionOf(job: Job): number;
 }
 
 export interface Inspection {

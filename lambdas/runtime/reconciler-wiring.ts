@@ -24,14 +24,14 @@ export function createOperator(variables: Variables): (requestId: string) => Ope
 function create(variables: Variables) {
   const environment = workerEnvironment(variables);
   const { limits, queueUrl } = environment;
-  const { table, store, tenants, clock, telemetry, sqs } = createService(environment, variables);
+  const { table, unrepeated, store, tenants, clock, telemetry, sqs } = createService(environment, variables);
   const ports = {
     store,
     tenants,
     due: store,
     queue: new SqsJobQueue(sqs, queueUrl, clock),
     provider: createProvider(environment, clock, telemetry),
-    providerSwitch: new DynamoDbProviderSwitch(table, limits),
+    providerSwitch: new DynamoDbProviderSwitch(table, unrepeated, limits),
     providerTelemetry: telemetry,
     clock,
     limits,

@@ -4,7 +4,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { DynamoDbStore } from '../adapters/dynamodb-store';
 import { DynamoDbTenants } from '../adapters/dynamodb-tenants';
 import { SqsJobQueue } from '../adapters/sqs-job-queue';
-import { newestParamsVersion } from '../adapters/stripe-params';
+import { paramsVersionOf } from '../adapters/stripe-params';
 import { TableClient } from '../adapters/table-client';
 import type { AcceptPorts } from '../operation/accept';
 import { type Limits, limitConflicts, settleReserveMs, unknownLimits } from '../operation/limits';
@@ -34,7 +34,7 @@ export function createApi(variables: Variables): Api {
     newClaimId,
     limits,
     providerKeyPrefix,
-    providerParamsVersion: newestParamsVersion,
+    paramsVersionOf,
   };
   return { ports, telemetry, tenantClaim: environment.tenantClaim };
 }
@@ -44,9 +44,17 @@ export function createService(environment: ServiceEnvironment, variables: Variab
   const { limits, stage, operationsTable } = environment;
   const telemetry = new Telemetry(stage, limits.maxReceiveCount, variables.AWS_LAMBDA_FUNCTION_VERSION);
   warnOf(environment, telemetry);
-  const table = new TableClient(new DynamoDBClient(clientDefaults(limits)), operationsTable);
+  const defaults = clientDefaults(limits);
+  const client = new DynamoDBClient(defaults);
+  const { requestHandler } = client.config;
+  const table = new TableClient(client, operationsTable);
   return {
     table,
+    /** Over the same connections, for what must not be sent twice. */
+    unrepeated: new TableClient(
+      new DynamoDBClient({ ...defaults, requestHandler, maxAttempts: 1 }),
+      operationsTable,
+    ),
     store: new DynamoDbStore(table, limits),
     tenants: new DynamoDbTenants(table, limits),
     clock: () => Date.now(),
