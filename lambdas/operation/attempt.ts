@@ -102,9 +102,13 @@ export async function attempt(ports: AttemptPorts, { operation, deadlineMs }: Cl
   const roomMs = deadlineMs - ports.clock() - settleReserveMs(ports.limits);
   if (roomMs <= 0) return { kind: 'notSent', reason: 'out_of_time' };
   const timeoutMs = Math.min(roomMs, providerTimeoutMs(ports.limits));
-  return operation.type === 'charge'
-    ? ports.provider.charge(operation, timeoutMs)
-    : ports.provider.refund(operation, timeoutMs);
+  const startedAtMs = ports.clock();
+  const outcome =
+    operation.type === 'charge'
+      ? await ports.provider.charge(operation, timeoutMs)
+      : await ports.provider.refund(operation, timeoutMs);
+  ports.telemetry.attempted(operation, outcome, ports.clock() - startedAtMs);
+  return outcome;
 }
 
 /** Writes what the attempt established and says what becomes of the message. */

@@ -172,6 +172,16 @@ export interface JobQueue {
 
 /** Told of every write that took effect: one log line and one metric each. */
 export interface OperationTelemetry {
+  /** One provider call, and how long it took. */
+  attempted(operation: Operation, outcome: Outcome, elapsedMs: number): void;
+  /** What a reconciliation found out about an operation. */
+  reconciled(
+    operation: Operation,
+    finding: 'found' | 'absent' | 'unknown' | 'unavailable',
+    reason?: string,
+  ): void;
+  /** Parked for an hour, and what happened cannot be told. Wakes a person. */
+  escalated(operation: Operation): void;
   changed(operation: Operation, from: State | 'new', outcome?: Outcome): void;
   /** The provider proved an effect of an operation whose record ended otherwise. Wakes a person. */
   contradicted(operation: Operation, providerRef: string): void;

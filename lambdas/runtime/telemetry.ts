@@ -1,11 +1,14 @@
 import { Logger } from '@aws-lambda-powertools/logger';
-import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import type { Census } from '../operation/census';
 import type { Disposition } from '../operation/delivery';
 import type { Ids } from '../operation/message';
 import type { Operation, OperationId } from '../operation/operation';
 import type { Outcome } from '../operation/outcome';
 import type { OperationTelemetry } from '../operation/ports';
-import type { State } from '../operation/state';
+import { isTerminal, type State } from '../operation/state';
+import { MetricBuffer } from './metric-buffer';
+import type { MetricName } from './metrics';
+import { codeShown, failureShown, idShown, redacted, referenceShown } from './redact';
 
 /** Where a log line comes from, for correlation. What an API request does has no message. */
 export interface Source {
@@ -14,39 +17,132 @@ export interface Source {
   readonly requestId: string;
 }
 
-/** One log line and one count, by job type, for everything that happens to an operation or a message. Never a body. */
+/** What a run of the reconciler did. */
+export interface ReconcilerRun {
+  readonly sent: number;
+  readonly settled: number;
+  readonly left: number;
+  readonly failed: number;
+  readonly escalated: number;
+  /** How late the operation was that had been due first; 0 when none was due. */
+  readonly oldestDueAgeMs: number;
+}
+
+/** How one shard of the provider's record stands. */
+export interface ProviderGauges {
+  readonly windowCalls: number;
+  readonly windowFailures: number;
+  readonly retryTokens: number;
+  /** Present while no calls are made. */
+  readonly breaker?: { readonly reason: string };
+}
+
+export interface TelemetryOptions {
+  /** Tells this service from others of the same stage in the account. */
+  readonly service: string;
+  readonly stage: string;
+  /** The delivery after which SQS moves a message to the dead-letter queue. */
+  readonly maxReceiveCount: number;
+}
+
+/** What an API request was about. */
+export interface RequestAbout extends Partial<OperationId> {
+  readonly requestId: string;
+  readonly route?: string | undefined;
+  readonly httpStatus?: number;
+}
+
+/**
+ * One log line and one count, by job type, for everything that happens to an operation or a message. Never a body, a
+ * secret, or what an error quotes of either. What is counted is printed by `flush`, at the end of an invocation.
+ */
 export class Telemetry {
   readonly #logger: Logger;
-  readonly #metrics: Metrics;
+  readonly #metrics: MetricBuffer;
+  readonly #maxReceiveCount: number;
 
-  /** @param maxReceiveCount the delivery after which SQS moves a message to the dead-letter queue */
-  constructor(
-    stage: string,
-    private readonly maxReceiveCount: number,
-  ) {
+  constructor({ service, stage, maxReceiveCount }: TelemetryOptions) {
     this.#logger = new Logger({ serviceName: 'charge-once', persistentKeys: { stage } });
-    this.#metrics = new Metrics({
-      namespace: 'ChargeOnce',
-      serviceName: 'charge-once',
-      defaultDimensions: { stage },
-    });
+    this.#metrics = new MetricBuffer(service, stage);
+    this.#maxReceiveCount = maxReceiveCount;
   }
 
-  /** The log and counts of one delivery. */
+  /** The log and counts of one delivery, request or reconciliation. */
   of(source: Source): DeliveryTelemetry {
-    return new DeliveryTelemetry(this.#logger, this.#metrics, source, this.maxReceiveCount);
+    return new DeliveryTelemetry(this.#logger, this.#metrics, source, this.#maxReceiveCount);
+  }
+
+  /** Prints the metrics of an invocation. */
+  flush(): void {
+    this.#metrics.flush();
+  }
+
+  /** @param ageMs since the message was sent, or sent again by a redrive */
+  delivered({ type = 'unknown' }: Ids, ageMs: number): void {
+    this.#metrics.add('QueueAgeMs', Math.max(0, ageMs), { type });
   }
 
   /** An API request that was answered with a problem. */
-  refused(about: Readonly<Record<string, unknown>>, problem: string): void {
-    this.#logger.warn('request refused', { ...about, problem });
-    count(this.#metrics, 'RequestRefused', 'api', problem);
+  refused(about: RequestAbout, problem: string): void {
+    this.#logger.warn('request refused', { ...about, ...idsOf(about), problem });
+    const of = { type: typeOf(about), reason: codeShown(problem) };
+    this.#metrics.add('RequestRefused', 1, of);
+    if (problem === 'inputs-conflict') this.#metrics.add('Conflict', 1, of);
   }
 
   /** An API request that an earlier one had done. */
-  replayed(about: Readonly<Record<string, unknown>>): void {
-    this.#logger.info('request replayed', about);
-    count(this.#metrics, 'RequestReplayed', 'api');
+  replayed(about: RequestAbout): void {
+    this.#logger.info('request replayed', { ...about, ...idsOf(about) });
+    this.#metrics.add('RequestReplayed', 1, { type: typeOf(about) });
+  }
+
+  /** How the provider's budget and breaker stand, once a batch. */
+  provider({ breaker, retryTokens, windowCalls, windowFailures }: ProviderGauges): void {
+    this.#metrics.add('BreakerOpen', breaker === undefined ? 0 : 1);
+    this.#metrics.add('RetryTokens', retryTokens);
+    this.#metrics.add('WindowCalls', windowCalls);
+    this.#metrics.add('WindowFailures', windowFailures);
+  }
+
+  /** A change of the switch between us and the provider, by itself or by a person. */
+  breaker(change: keyof typeof breakerChanges, reason: string, details: object = {}): void {
+    const { level, metric, isOpen } = breakerChanges[change];
+    this.#logger[level](`breaker ${change}`, { ...details, reason });
+    this.#metrics.add(metric);
+    this.#metrics.add('BreakerOpen', isOpen);
+  }
+
+  /** The reconciler's heartbeat, and what it did. */
+  ran(run: ReconcilerRun): void {
+    this.#metrics.add('ReconcilerRun');
+    this.#metrics.add('DueSent', run.sent);
+    this.#metrics.add('DueSettled', run.settled);
+    this.#metrics.add('DueLeft', run.left);
+    this.#metrics.add('DueFailed', run.failed);
+    this.#metrics.add('OldestDueMs', run.oldestDueAgeMs);
+    if (run.failed > 0) this.#logger.warn('due operations could not be brought on', { ...run });
+    else if (run.sent + run.settled + run.left > 0) this.#logger.info('due operations', { ...run });
+  }
+
+  /** How many operations are open that no message brings back by itself, and how old the oldest are. */
+  census({ open, oldestMs, isWhole, unreadable }: Census): void {
+    for (const [type, states] of Object.entries(open)) {
+      this.#metrics.add('OpenQueued', states.queued, { type });
+      this.#metrics.add('OpenRunning', states.running, { type });
+      this.#metrics.add('OpenSettling', states.settling, { type });
+      this.#metrics.add('OpenParked', states.parked, { type });
+    }
+    this.#metrics.add('OldestWaitingMs', oldestMs.waiting);
+    this.#metrics.add('OldestSettlingMs', oldestMs.settling);
+    this.#metrics.add('OldestParkedMs', oldestMs.parked);
+    if (isWhole && unreadable === 0) this.#logger.info('open operations', { open, oldestMs });
+    else
+      this.#logger.warn('open operations, as far as they were counted', {
+        open,
+        oldestMs,
+        isWhole,
+        unreadable,
+      });
   }
 
   info(message: string, details: Readonly<Record<string, unknown>>): void {
@@ -58,37 +154,61 @@ export class Telemetry {
   }
 
   failed(message: string, error: unknown, source: Partial<Source> & Ids = {}): void {
-    this.#logger.error(message, { ...source, ...failureOf(error) });
+    this.#logger.error(message, { ...source, ...idsOf(source), ...failureShown(error) });
+    this.#metrics.add('CaughtError');
   }
 }
 
 class DeliveryTelemetry implements OperationTelemetry {
+  #claimedAtMs: number | undefined;
+  #providerMs: number | undefined;
+
   constructor(
     private readonly logger: Logger,
-    private readonly metrics: Metrics,
+    private readonly metrics: MetricBuffer,
     private readonly source: Source,
     private readonly maxReceiveCount: number,
   ) {}
 
+  attempted({ type }: Operation, outcome: Outcome, elapsedMs: number): void {
+    this.#providerMs = Math.round(elapsedMs);
+    this.metrics.add('ProviderCallMs', this.#providerMs, { type, reason: nameOf(outcome) });
+    if (outcome.kind === 'conflict') this.metrics.add('Conflict', 1, { type, reason: 'provider-conflict' });
+  }
+
   changed(operation: Operation, from: State | 'new', outcome?: Outcome): void {
-    const { state, attemptCount, error, parkedReason, providerRef } = operation;
-    const details = { from, to: state, attempt: attemptCount, outcome: outcome && nameOf(outcome) };
+    const { state, type, attemptCount, error, parkedReason, providerRef, dueAtMs, updatedAtMs } = operation;
+    const errorCode = error && codeShown(error.code);
+    const named = outcome && nameOf(outcome);
+    const executionMs = state === 'running' ? undefined : this.#executionMs(operation);
+    const doneAfterMs = isTerminal(state) ? updatedAtMs - operation.createdAtMs : undefined;
     const level = state === 'parked' || state === 'failed' ? 'warn' : 'info';
     this.logger[level](`operation ${state}`, {
       ...this.source,
       ...idsOf(operation),
-      ...details,
-      providerRef,
-      errorCode: error?.code,
+      type,
+      from,
+      to: state,
+      attempt: attemptCount,
+      outcome: named,
+      providerRef: referenceShown(providerRef),
+      errorCode,
       parkedReason,
+      providerMs: outcome && this.#providerMs,
+      executionMs,
+      doneAfterMs,
     });
-    if (state === 'running') this.#count(attemptCount > 1 ? 'Retried' : 'FirstAttempt', operation.type);
-    else
-      this.#count(
-        state === 'queued' && from === 'new' ? 'Accepted' : stateMetrics[state],
-        operation.type,
-        error?.code ?? parkedReason ?? (outcome && nameOf(outcome)),
-      );
+    if (executionMs !== undefined) this.metrics.add('ExecutionMs', executionMs, { type });
+    if (doneAfterMs !== undefined) this.metrics.add('DoneAfterMs', doneAfterMs, { type });
+    const reason = errorCode ?? parkedReason ?? named ?? 'none';
+    if (state === 'running') {
+      this.#claimedAtMs = updatedAtMs;
+      this.#count(attemptCount > 1 ? 'Retried' : 'FirstAttempt', type);
+    } else if (state === 'queued' && from === 'new') this.#count('Accepted', type);
+    else this.#count(stateMetrics[state], type, reason);
+    // Kept in the table by the settle itself: its message is acknowledged, and no deferral of it is told.
+    if (state === 'queued' && from === 'running' && dueAtMs !== undefined)
+      this.#count('Deferred', type, reason);
   }
 
   contradicted(operation: Operation, providerRef: string): void {
@@ -97,19 +217,51 @@ class DeliveryTelemetry implements OperationTelemetry {
       ...this.source,
       ...idsOf(operation),
       state,
-      recorded,
-      providerRef,
+      recorded: referenceShown(recorded),
+      providerRef: referenceShown(providerRef),
     });
     this.#count('Contradicted', operation.type);
   }
 
-  tolerated(what: string, { tenantId, operationId }: OperationId, error: unknown): void {
-    this.logger.warn(what, { ...this.source, tenantId, operationId, ...failureOf(error) });
+  reconciled(operation: Operation, finding: string, reason?: string): void {
+    const found = reason === undefined ? finding : codeShown(`${finding}:${reason}`);
+    this.logger.info('operation reconciled', {
+      ...this.source,
+      ...idsOf(operation),
+      type: operation.type,
+      state: operation.state,
+      found,
+    });
+    this.#count('Reconciled', operation.type, found);
+  }
+
+  escalated(operation: Operation): void {
+    const { state, type, attemptCount, parkedReason, providerRef } = operation;
+    this.logger.error('an operation is open for long, and what happened cannot be told', {
+      ...this.source,
+      ...idsOf(operation),
+      type,
+      state,
+      attempt: attemptCount,
+      parkedReason,
+      providerRef: referenceShown(providerRef),
+    });
+    this.#count('Escalated', type);
+  }
+
+  tolerated(what: string, id: OperationId, error: unknown): void {
+    this.logger.warn(what, { ...this.source, ...idsOf(id), ...failureShown(error) });
+    this.metrics.add('Tolerated');
   }
 
   kept(operation: Operation, reason: string, dueAtMs: number): void {
     const dueAt = new Date(dueAtMs).toISOString();
-    this.logger.info('wait kept in the table', { ...this.source, ...idsOf(operation), reason, dueAt });
+    this.logger.info('wait kept in the table', {
+      ...this.source,
+      ...idsOf(operation),
+      reason: codeShown(reason),
+      dueAt,
+    });
     this.#count('Deferred', operation.type, reason);
   }
 
@@ -117,32 +269,34 @@ class DeliveryTelemetry implements OperationTelemetry {
    * What becomes of a message. What a settle did was told by `changed`. A message on its way to the dead-letter queue
    * comes several times: it is told at its first delivery and, as dead-lettered, at its last.
    */
-  disposed(disposition: Disposition, { tenantId, operationId, type = 'unknown' }: Ids): void {
-    const { kind, ...details } = disposition;
+  disposed(disposition: Disposition, ids: Ids): void {
+    const { kind } = disposition;
     const { receiveCount = 1 } = this.source;
-    const log = { ...this.source, tenantId, operationId, ...details };
-    if (kind === 'defer' || (kind === 'acknowledge' ? disposition.reason === 'replay' : receiveCount === 1)) {
+    const { type = 'unknown' } = ids;
+    const reason = codeShown(disposition.reason);
+    const log = { ...this.source, ...idsOf(ids), type, reason, ...detailsOf(disposition) };
+    if (kind === 'defer' || (kind === 'acknowledge' ? reason === 'replay' : receiveCount === 1)) {
       const { level, message, metric } = dispositionNames[kind];
       this.logger[level](message, log);
-      this.#count(metric, type, disposition.reason);
+      this.#count(metric, type, reason);
+      if (reason === 'input_conflict') this.#count('Conflict', type, reason);
     }
     if (kind !== 'acknowledge' && receiveCount >= this.maxReceiveCount) {
       this.logger.warn('message dead-lettered: this was its last delivery', log);
-      this.#count('DeadLettered', type, disposition.reason);
+      this.#count('DeadLettered', type, reason);
     }
   }
 
-  #count(name: string, type: string, reason?: string): void {
-    count(this.metrics, name, type, reason);
+  /** From the claim to the write that settled it, by the times that both stored. */
+  #executionMs({ updatedAtMs }: Operation): number | undefined {
+    const claimedAtMs = this.#claimedAtMs;
+    this.#claimedAtMs = undefined;
+    return claimedAtMs === undefined ? undefined : Math.max(0, updatedAtMs - claimedAtMs);
   }
-}
 
-/** One count by job type, and by reason where there is one. */
-function count(metrics: Metrics, name: string, type: string, reason?: string): void {
-  const metric = metrics.singleMetric();
-  metric.addDimension('type', type);
-  if (reason !== undefined) metric.addDimension('reason', reason);
-  metric.addMetric(name, MetricUnit.Count, 1);
+  #count(name: MetricName, type: string, reason?: string): void {
+    this.metrics.add(name, 1, { type, ...(reason === undefined ? {} : { reason: codeShown(reason) }) });
+  }
 }
 
 const dispositionNames = {
@@ -152,7 +306,19 @@ const dispositionNames = {
   giveUp: { level: 'warn', message: 'message given up', metric: 'GivenUp' },
 } as const;
 
-const stateMetrics: Readonly<Record<Exclude<State, 'running'>, string>> = {
+const detailsOf = (disposition: Disposition) => {
+  switch (disposition.kind) {
+    case 'defer':
+      return { delaySeconds: disposition.delaySeconds };
+    case 'reject':
+      return { problem: redacted(disposition.problem) };
+    case 'acknowledge':
+    case 'giveUp':
+      return {};
+  }
+};
+
+const stateMetrics: Readonly<Record<Exclude<State, 'running'>, MetricName>> = {
   queued: 'Requeued',
   settling: 'Settling',
   parked: 'Parked',
@@ -161,12 +327,20 @@ const stateMetrics: Readonly<Record<Exclude<State, 'running'>, string>> = {
   cancelled: 'Cancelled',
 };
 
+const breakerChanges = {
+  opened: { level: 'error', metric: 'BreakerOpened', isOpen: 1 },
+  probed: { level: 'info', metric: 'BreakerProbed', isOpen: 1 },
+  closed: { level: 'warn', metric: 'BreakerClosed', isOpen: 0 },
+} as const;
+
 const nameOf = (outcome: Outcome): string =>
-  'reason' in outcome ? `${outcome.kind}:${outcome.reason}` : outcome.kind;
+  codeShown('reason' in outcome ? `${outcome.kind}:${outcome.reason}` : outcome.kind);
 
-const idsOf = ({ tenantId, operationId }: Operation): Ids => ({ tenantId, operationId });
+const idsOf = ({ tenantId, operationId }: Ids): Ids => ({
+  ...(tenantId === undefined ? {} : { tenantId: idShown(tenantId) }),
+  ...(operationId === undefined ? {} : { operationId: idShown(operationId) }),
+});
 
-const failureOf = (error: unknown) =>
-  error instanceof Error
-    ? { errorName: error.name, errorMessage: error.message, stack: error.stack }
-    : { error };
+/** The job type of an API request; a look or a cancel is of no type. */
+const typeOf = ({ route }: RequestAbout): string =>
+  route === 'charge' || route === 'refund' ? route : 'unknown';
