@@ -6,6 +6,7 @@ const pages = [
   'README.md',
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
+  join('docs', 'runbook.md'),
   ...readdirSync(join(root, 'docs', 'decisions')).map((name) => join('docs', 'decisions', name)),
 ];
 

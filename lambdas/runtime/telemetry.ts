@@ -182,6 +182,8 @@ class DeliveryTelemetry implements OperationTelemetry {
     const named = outcome && nameOf(outcome);
     const executionMs = state === 'running' ? undefined : this.#executionMs(operation);
     const doneAfterMs = isTerminal(state) ? updatedAtMs - operation.createdAtMs : undefined;
+    // Kept in the table by the settle itself: its message is acknowledged, and no deferral of it is told.
+    const keptUntilMs = state === 'queued' && from === 'running' ? dueAtMs : undefined;
     const level = state === 'parked' || state === 'failed' ? 'warn' : 'info';
     this.logger[level](`operation ${state}`, {
       ...this.source,
@@ -197,6 +199,7 @@ class DeliveryTelemetry implements OperationTelemetry {
       providerMs: outcome && this.#providerMs,
       executionMs,
       doneAfterMs,
+      ...(keptUntilMs === undefined ? {} : { dueAt: new Date(keptUntilMs).toISOString() }),
     });
     if (executionMs !== undefined) this.metrics.add('ExecutionMs', executionMs, { type });
     if (doneAfterMs !== undefined) this.metrics.add('DoneAfterMs', doneAfterMs, { type });
@@ -206,9 +209,7 @@ class DeliveryTelemetry implements OperationTelemetry {
       this.#count(attemptCount > 1 ? 'Retried' : 'FirstAttempt', type);
     } else if (state === 'queued' && from === 'new') this.#count('Accepted', type);
     else this.#count(stateMetrics[state], type, reason);
-    // Kept in the table by the settle itself: its message is acknowledged, and no deferral of it is told.
-    if (state === 'queued' && from === 'running' && dueAtMs !== undefined)
-      this.#count('Deferred', type, reason);
+    if (keptUntilMs !== undefined) this.#count('Deferred', type, reason);
   }
 
   contradicted(operation: Operation, providerRef: string): void {

@@ -2,10 +2,10 @@ import { Match } from 'aws-cdk-lib/assertions';
 import { censusEvent } from '../../lambdas/operation/census';
 import { foreignStack, operationsStack } from '../support/stack-factory';
 import { functionOf, variablesOf } from './service-functions';
-import { grants } from './template-graph';
+import { grantsBesideTraces } from './template-graph';
 
 const { template } = operationsStack();
-const reconcilerGrants = grants(template, 'AWS::IAM::Policy', 'Reconciler');
+const reconcilerGrants = grantsBesideTraces(template, 'Reconciler');
 
 test('it starts each minute, by the alias live, and ends before it starts again', () => {
   const [alias] = Object.keys(template.findResources('AWS::Lambda::Alias')).filter((id) =>

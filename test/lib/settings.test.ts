@@ -12,6 +12,10 @@ test('without overrides every setting has its default', () => {
     deadLetterRetentionDays: 14,
     logRetentionDays: 90,
     customerManagedKey: false,
+    monitoring: true,
+    runbookUrl: 'docs/runbook.md',
+    alarmInFlightMessages: 80_000,
+    alarmSettlingHours: 24,
     apiRequestsPerSecond: 100,
     apiBurstRequests: 200,
   });

@@ -23,8 +23,8 @@ export interface WorkerBench {
   accept(of: Job): Promise<Accepted>;
   /** Asks for a cancel, as the API does. */
   cancel(of: OperationId): Promise<Cancelled>;
-  /** One run of the reconciler. */
-  reconcile(): Promise<SentDue>;
+  /** One run of the reconciler, with the event that started it. */
+  reconcile(event?: object): Promise<SentDue>;
   /** The delays that the handler set since the last call, by receipt handle, in seconds. */
   visibilities(): Map<string, number>;
   /** Log lines and metrics since the last call. */
@@ -108,9 +108,9 @@ export async function startWorkerBench(options: LocalStackOptions = {}): Promise
     },
     accept: (of) => modules.accept(modules.api(), parsed(of)),
     cancel: (of) => modules.cancel(modules.api(), of),
-    reconcile: () =>
+    reconcile: (event = {}) =>
       modules.reconcile(
-        {},
+        event,
         contextOf(stack, () => 60_000),
       ),
     visibilities: () => {

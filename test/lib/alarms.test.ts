@@ -1,0 +1,247 @@
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/lib-dynamodb';
+import { censusEvent } from '../../lambdas/operation/census';
+import { metricNamespace } from '../../lambdas/runtime/metrics';
+import { type AlarmId, alarms } from '../../lib/alarms';
+import { laptopLimits } from '../../local/stack';
+import { hourMs, onWrites, pastTheLease } from '../lambdas/fixtures';
+import { type ApiBench, chargeOf, startApiBench } from '../lambdas/http/api-bench';
+import { alarmsOf, stateOf } from '../support/alarm-evaluation';
+import { LaptopCloudWatch } from '../support/laptop-cloudwatch';
+import { operationsStack } from '../support/stack-factory';
+import { job, record, refundOf } from '../support/worker-bench';
+
+const minuteMs = 60_000;
+/** A stage with the laptop's limits, and a bound of messages in flight that a laptop can pass. */
+const { template } = operationsStack({
+  ...laptopLimits,
+  stage: 'local',
+  providerKeyPrefix: 'local',
+  alarmInFlightMessages: 3,
+});
+const definitions = alarmsOf(template);
+
+let bench: ApiBench;
+let watch: LaptopCloudWatch;
+/** Of every run of this file: what the laptop stack prints. */
+const printed = new Set<string>();
+beforeAll(async () => {
+  bench = await startApiBench({ limits: { tenantMaxRunning: 50 } });
+  watch = new LaptopCloudWatch(bench.stack, bench.logs);
+});
+afterAll(() => bench.stop());
+const undo: (() => void)[] = [];
+beforeEach(() => watch.begin());
+afterEach(async () => {
+  for (const remove of undo.splice(0)) remove();
+  bench.stripe.clearFaults();
+  await watch.sample();
+  for (const name of watch.recorded.names(metricNamespace)) printed.add(name);
+});
+
+type Job = ReturnType<typeof job>;
+const deliver = (of: string | object, options: Parameters<typeof record>[1] = {}) =>
+  watch.invocation(async () => {
+    await bench.deliver([record(of, options)]);
+    return { failed: false };
+  });
+const fault = (of: Job, ...[planned, match = {}]: Parameters<ApiBench['stripe']['fault']>) =>
+  undo.push(bench.stripe.fault(planned, { operationId: of.operationId, ...match }));
+const onTable = (...rule: Parameters<ApiBench['stack']['dynamodbProxy']['intercept']>) =>
+  undo.push(bench.stack.dynamodbProxy.intercept(...rule));
+const advance = (ms: number) => bench.stack.clock.advance(ms);
+const census = () => bench.reconcile(censusEvent);
+const put = async (of: Parameters<ApiBench['charge']>[0]) => {
+  const answer = await bench.charge(of);
+  watch.answered(answer.status);
+  return answer;
+};
+/** Other variables for the worker, for this test. */
+const restart = (environment: Readonly<Record<string, string>>) => {
+  bench.restart(environment);
+  undo.push(() => bench.restart());
+};
+const settings = (changes: object) => ({
+  SETTINGS: JSON.stringify({ ...JSON.parse(bench.stack.environment.SETTINGS ?? '{}'), ...changes }),
+});
+
+async function stateAfterSample(id: AlarmId) {
+  await watch.sample();
+  const definition = definitions.get(id);
+  if (!definition) throw new Error(`The template has no alarm ${id}.`);
+  return stateOf(definition, watch.recorded, watch.fromMs, bench.stack.clock.now());
+}
+
+/** What each alarm is for, done to the running stack. A new alarm does not compile without. */
+const causes: Readonly<Record<AlarmId, () => Promise<void>>> = {
+  DeadLetters: async () => {
+    await watch.send('no JSON');
+    await bench.drain();
+  },
+  QueueAge: async () => {
+    await watch.send(job());
+    await advance(16 * minuteMs);
+    for (let minute = 0; minute < 3; minute++) {
+      await watch.sample();
+      await advance(minuteMs);
+    }
+  },
+  InFlight: async () => {
+    for (let count = 0; count < 4; count++) await watch.send(job());
+    await bench.stack.eventSource.receive(4);
+  },
+  OldestOpen: async () => {
+    const waiting = chargeOf();
+    await put(waiting);
+    await advance(7 * hourMs);
+    await census();
+  },
+  ParkedTooLong: async () => {
+    const spent = job();
+    fault(spent, { kind: 'answer', status: 500, effect: 'none' });
+    await deliver(spent);
+    await deliver(spent, { receiveCount: 2 });
+    await advance(hourMs + minuteMs);
+    await census();
+  },
+  SettlingTooLong: async () => {
+    await deliver(job({ input: { paymentMethodId: 'pm_usBankAccount_success' } }));
+    await advance(25 * hourMs);
+    await census();
+  },
+  OutcomeUnknown: async () => {
+    throw new Error('not yet');
+  },
+  Contradiction: async () => {
+    const charge = job();
+    // While the call runs, its lease lapses and somebody settles the operation as failed.
+    const run = async () => {
+      await pastTheLease(bench);
+      await settleAsFailed(charge);
+    };
+    fault(charge, { kind: 'hook', at: 'afterEffect', run });
+    await deliver(charge);
+  },
+  ProviderStopped: async () => {
+    throw new Error('not yet');
+  },
+  Conflicts: async () => {
+    const charge = job();
+    await deliver(charge);
+    await deliver(job({ operationId: charge.operationId, input: { amountMinor: 2000 } }));
+  },
+  RetryBudget: async () => {
+    throw new Error('not yet');
+  },
+  DailyCalls: async () => {
+    restart(settings({ providerDailyCalls: 1 }));
+    await deliver(job());
+    await deliver(job());
+  },
+  Forbidden: async () => {
+    const charge = job();
+    fault(charge, { kind: 'answer', status: 403 });
+    await deliver(charge);
+  },
+  Unauthorized: async () => {
+    const charge = job();
+    fault(charge, { kind: 'answer', status: 401 }, { times: 2 });
+    await deliver(charge);
+  },
+  KeyMissing: async () => {
+    restart({ STRIPE_API_KEY: 'placeholder-set-me' });
+    await deliver(job());
+  },
+  WorkerErrors: async () => {
+    const charge = job();
+    fault(charge, {
+      kind: 'hook',
+      at: 'beforeEffect',
+      run: () => void bench.stack.workers.killAll(),
+      next: 'drop',
+    });
+    await watch.processInvocation([record(charge, { sentAtMs: bench.stack.clock.now() })]);
+  },
+  WorkerThrottles: async () => {
+    const invoke = () =>
+      watch.invocation(async () => ({ failed: (await bench.deliver([record(job())])).length > 0 }), 2);
+    await Promise.all([invoke(), invoke(), invoke()]);
+  },
+  WorkerDuration: async () => {
+    const charge = job();
+    fault(charge, { kind: 'stall', ms: 900, effect: 'done' });
+    onWrites(bench, charge, 'settle', [{ kind: 'stall' }, { kind: 'stall' }, { kind: 'stall' }]);
+    await deliver(charge);
+  },
+  CaughtErrors: async () => {
+    onTable(
+      { action: 'BatchGetItem' },
+      { kind: 'answer', statusCode: 400, error: 'ResourceNotFoundException' },
+    );
+    for (let count = 0; count < 5; count++) await deliver(job());
+  },
+  ReconcilerStopped: async () => {
+    await bench.reconcile();
+    await advance(15 * minuteMs);
+  },
+  ApiErrors: async () => {
+    onTable(
+      { action: 'BatchGetItem' },
+      { kind: 'answer', statusCode: 400, error: 'ResourceNotFoundException' },
+    );
+    for (let count = 0; count < 5; count++) await put(chargeOf());
+  },
+};
+
+async function settleAsFailed({ tenantId, operationId }: Job): Promise<void> {
+  const client = new DynamoDBClient({
+    region: 'us-east-1',
+    endpoint: bench.stack.endpoints.dynamodb,
+    credentials: { accessKeyId: 'x', secretAccessKey: 'x' },
+  });
+  await DynamoDBDocumentClient.from(client).send(
+    new UpdateCommand({
+      TableName: bench.stack.tableName,
+      Key: { pk: `op#${tenantId}#${operationId}` },
+      UpdateExpression: 'SET #state = :failed, claimId = :person, #error = :error REMOVE leaseExpiresAtMs',
+      ExpressionAttributeNames: { '#state': 'state', '#error': 'error' },
+      ExpressionAttributeValues: {
+        ':failed': 'failed',
+        ':person': 'of-a-person',
+        ':error': { code: 'by_hand', message: 'settled by hand' },
+      },
+    }),
+  );
+  client.destroy();
+}
+
+/** Half an hour of a service that is well: minute by minute, with work of both types, a replay and a decline. */
+async function calmHalfHour(): Promise<void> {
+  for (let minute = 0; minute < 30; minute++) {
+    if (minute % 10 === 0) {
+      const charge = chargeOf();
+      await put(charge);
+      await bench.drain();
+      await deliver(refundOf(charge, 500));
+      await deliver({ ...charge, type: 'charge' });
+      await deliver(job({ input: { paymentMethodId: 'pm_card_chargeDeclined' } }));
+      await census();
+    } else await bench.reconcile();
+    await watch.sample();
+    await advance(minuteMs);
+  }
+}
+
+test('no alarm fires in a calm half hour', async () => {
+  await calmHalfHour();
+  const states = await Promise.all(alarms.map(async ({ id }) => [id, await stateAfterSample(id)]));
+  expect(Object.fromEntries(states)).toEqual(Object.fromEntries(alarms.map(({ id }) => [id, 'OK'])));
+});
+
+test.each(alarms.map(({ id, title }) => [title, id] as const))(
+  '"%s" fires from its cause',
+  async (_title, id) => {
+    await causes[id]();
+    expect(await stateAfterSample(id)).toBe('ALARM');
+  },
+);
