@@ -12,9 +12,11 @@ import { operationsStack } from '../support/stack-factory';
 import { job, record, refundOf } from '../support/worker-bench';
 
 const minuteMs = 60_000;
-/** A stage with the laptop's limits, and a bound of messages in flight that a laptop can pass. */
+/** Twice the laptop's, so that a busy machine is no cause. */
+const limits = { ...laptopLimits, workerTimeoutSeconds: 4, providerTimeoutSeconds: 2 };
+/** A stage with these limits, and a bound of messages in flight that a laptop can pass. */
 const { template } = operationsStack({
-  ...laptopLimits,
+  ...limits,
   stage: 'local',
   providerKeyPrefix: 'local',
   alarmInFlightMessages: 3,
@@ -26,7 +28,7 @@ let watch: LaptopCloudWatch;
 /** Of every run of this file: what the laptop stack prints. */
 const printed = new Set<string>();
 beforeAll(async () => {
-  bench = await startApiBench({ limits: { tenantMaxRunning: 50 } });
+  bench = await startApiBench({ limits: { ...limits, tenantMaxRunning: 50 } });
   watch = new LaptopCloudWatch(bench.stack, bench.logs);
 });
 afterAll(() => bench.stop());
@@ -169,7 +171,7 @@ const causes: Readonly<Record<AlarmId, () => Promise<void>>> = {
   },
   WorkerDuration: async () => {
     const charge = job();
-    fault(charge, { kind: 'stall', ms: 900, effect: 'done' });
+    fault(charge, { kind: 'stall', ms: 1800, effect: 'done' });
     onWrites(bench, charge, 'settle', [{ kind: 'stall' }, { kind: 'stall' }, { kind: 'stall' }]);
     await deliver(charge);
   },
