@@ -39,6 +39,13 @@ function answerOf(accepted: Accepted, event: APIGatewayProxyEventV2, limits: Lim
       };
     case 'tenantFull':
       return tenantFull(accepted, limits);
+    case 'paused':
+      return {
+        problem: 'service-paused',
+        detail:
+          'The service is paused: nothing new is accepted. What was accepted before is kept, and runs afterwards.',
+        retryAfterSeconds: accepted.retryAfterSeconds,
+      };
     case 'serviceFull':
       return {
         problem: 'service-full',

@@ -1,28 +1,33 @@
 import type { Context } from 'aws-lambda';
+import * as z from 'zod/mini';
 import { withinTime } from './adapters/deadline';
+import { type BroughtOn, bringOn } from './operation/bring-on';
 import { asksForCensus, type CensusPorts, takeCensus } from './operation/census';
-import { type SentDue, sendDue } from './operation/send-due';
+import { type Limits, providerTimeoutMs, settleReserveMs } from './operation/limits';
+import { idPattern } from './operation/message';
+import { type OperatorAnswer, reconcileOne } from './operation/operate';
+import { createReconciler } from './runtime/reconciler-wiring';
 import type { Telemetry } from './runtime/telemetry';
-import { createReconciler } from './runtime/wiring';
 
 let reconciler: ReturnType<typeof createReconciler> | undefined;
 
-/** Runs each minute: brings back the operations that no message will bring back by itself. */
-export const handler = async (event: unknown, context: Context): Promise<SentDue> => {
+/** Runs each minute: brings on the operations that no message will bring back by itself. With the ids of one, asks Stripe about that one now. */
+export const handler = async (event: unknown, context: Context): Promise<BroughtOn | OperatorAnswer> => {
   reconciler ??= createReconciler(process.env);
-  const { ports, census, telemetry } = reconciler;
+  const ports = reconciler.ports(context.awsRequestId);
   const leftMs = context.getRemainingTimeInMillis();
-  const untilMs = ports.clock() + leftMs - spareMs;
-  return withinTime(leftMs, async () => {
-    try {
-      if (asksForCensus(event)) await count(census, telemetry, untilMs);
-      const done = await sendDue(ports, untilMs);
-      telemetry.ran({ ...done, settled: 0, escalated: 0, oldestDueAgeMs: 0 });
-      return done;
-    } finally {
-      telemetry.flush();
-    }
-  });
+  const one = oneOperation.safeParse(event);
+  const untilMs = ports.clock() + leftMs - spareMs(ports.limits);
+  const { census, telemetry } = reconciler;
+  try {
+    if (one.success) return await withinTime(leftMs, () => reconcileOne(ports, one.data));
+    if (asksForCensus(event)) await withinTime(leftMs, () => count(census, telemetry, untilMs));
+    const done = await withinTime(leftMs, () => bringOn(ports, untilMs));
+    telemetry.ran(done);
+    return done;
+  } finally {
+    telemetry.flush();
+  }
 };
 
 /** What is open, for the dashboard and the alarms: a count that fails stops nothing. */
@@ -34,5 +39,8 @@ async function count(census: CensusPorts, telemetry: Telemetry, untilMs: number)
   }
 }
 
-/** What is kept of the function's time for the page under way. */
-const spareMs = 5_000;
+const id = z.string().check(z.regex(idPattern));
+const oneOperation = z.object({ tenantId: id, operationId: id });
+
+/** What is kept of the function's time for the operations under way: a call of the provider, and what is written around it. */
+const spareMs = (limits: Limits): number => providerTimeoutMs(limits) + 2 * settleReserveMs(limits);

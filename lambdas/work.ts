@@ -4,10 +4,12 @@ import { runOnce } from './adapters/idempotency';
 import { attempt, claim, type Found, settle } from './operation/attempt';
 import type { Delivery, Disposition } from './operation/delivery';
 import { digestOf } from './operation/digest';
+import { Gate } from './operation/gate';
 import { providerTimeoutMs, settleReserveMs } from './operation/limits';
 import { type Ids, type Message, parseMessage } from './operation/message';
 import type { OperationId } from './operation/operation';
 import { keyOf, type Seen } from './operation/ports';
+import { isTerminal } from './operation/state';
 import { hasBounds } from './operation/tenant';
 import type { Source } from './runtime/telemetry';
 import { createWorker, type Worker } from './runtime/worker-wiring';
@@ -64,9 +66,12 @@ async function runAll(batch: Batch, records: readonly SQSRecord[]): Promise<void
     if (jobs.length === 0) return;
     if (!hasTimeForOne(batch))
       return telemetry.warn('no time left for a provider call; the batch comes back');
-    const seen = await look(batch, jobs);
+    const shard = shardOf(batch);
+    const seen = await look(batch, jobs, shard);
     const groups = Map.groupBy(jobs, ({ message }) => keyOf(message));
-    await Promise.all([...groups.values()].map((group) => runGroup(batch, group, seen)));
+    const gate = new Gate(gatePortsOf(batch), shard, seen.provider, retriesIn(groups.keys(), seen));
+    await Promise.all([...groups.values()].map((group) => runGroup(batch, gate, group, seen)));
+    await countCalls(batch, gate);
   } catch (error) {
     telemetry.failed('the batch could not be read', error);
   }
@@ -109,11 +114,16 @@ async function read(batch: Batch, record: SQSRecord): Promise<Job | undefined> {
 }
 
 /** The messages of one operation: it runs once, and its twins share what became of it. */
-async function runGroup(batch: Batch, [first, ...others]: readonly Job[], seen: Seen): Promise<void> {
+async function runGroup(
+  batch: Batch,
+  gate: Gate,
+  [first, ...others]: readonly Job[],
+  seen: Seen,
+): Promise<void> {
   if (!first) return;
   const { telemetry } = batch.worker;
   try {
-    const disposition = await run(batch, first, seen);
+    const disposition = await run(batch, gate, first, seen);
     await dispose(batch, first.record, disposition, first.message);
     const isTwin = ({ inputDigest }: Job) => inputDigest === first.inputDigest;
     const shared: Disposition =
@@ -121,7 +131,7 @@ async function runGroup(batch: Batch, [first, ...others]: readonly Job[], seen: 
     for (const { record, message } of others.filter(isTwin)) await dispose(batch, record, shared, message);
     const changed = others.filter((job) => !isTwin(job));
     if (changed.length === 0) return;
-    await runGroup(batch, changed, await look(batch, changed));
+    await runGroup(batch, gate, changed, await look(batch, changed));
   } catch (error) {
     telemetry.failed('the delivery failed', error, {
       ...sourceOf(batch, first.record),
@@ -130,11 +140,39 @@ async function runGroup(batch: Batch, [first, ...others]: readonly Job[], seen: 
   }
 }
 
-/** Step 2: one read of the operations, of the charges that they refund, and of their tenants. */
-function look({ worker }: Batch, jobs: readonly Job[]): Promise<Seen> {
+/** One part of the provider's record for the whole batch. */
+const shardOf = ({ worker: { ports } }: Batch): number =>
+  Math.floor(ports.random() * ports.limits.providerShards);
+
+const gatePortsOf = ({ worker: { ports, providerSwitch, telemetry } }: Batch) => ({
+  ...ports,
+  provider: providerSwitch,
+  telemetry,
+  newReportId: ports.newClaimId,
+});
+
+/** Operations of the batch that were attempted before and have not ended. */
+const retriesIn = (keys: Iterable<string>, { operations }: Seen): number =>
+  [...keys].filter((key) => {
+    const operation = operations.get(key);
+    return operation !== undefined && operation.attemptCount > 0 && !isTerminal(operation.state);
+  }).length;
+
+/** What is not counted makes the budget smaller, and the breaker slower, and loses nothing. */
+async function countCalls({ worker }: Batch, gate: Gate): Promise<void> {
+  try {
+    await gate.close();
+  } catch (error) {
+    worker.telemetry.failed("the batch's calls were not counted", error);
+  }
+}
+
+/** Step 2: one read of the operations, of the charges that they refund, of their tenants, and of the provider's state. */
+function look({ worker }: Batch, jobs: readonly Job[], providerShard?: number): Promise<Seen> {
   const { store, limits } = worker.ports;
   const tenantIds = hasBounds(limits) ? jobs.map(({ message }) => message.tenantId) : [];
-  return store.look([...jobs.map(({ message }) => message), ...jobs.flatMap(chargeOf)], tenantIds);
+  const ids = [...jobs.map(({ message }) => message), ...jobs.flatMap(chargeOf)];
+  return store.look(ids, tenantIds, providerShard);
 }
 
 /** Of a refund: the operation that it refunds. */
@@ -144,7 +182,7 @@ function chargeOf({ message }: Job): OperationId[] {
 }
 
 /** Steps 3 to 7 for one message, inside the idempotency wrapper. */
-async function run(batch: Batch, job: Job, seen: Seen): Promise<Disposition> {
+async function run(batch: Batch, gate: Gate, job: Job, seen: Seen): Promise<Disposition> {
   const { limits } = batch.worker.ports;
   const key = keyOf(job.message);
   const [chargeKey = ''] = chargeOf(job).map(keyOf);
@@ -160,7 +198,8 @@ async function run(batch: Batch, job: Job, seen: Seen): Promise<Disposition> {
   };
   if (!hasTimeForOne(batch))
     throw new Error('There is no time left for a provider call; the message comes back');
-  const ports = { ...batch.worker.ports, telemetry: batch.worker.telemetry.of(sourceOf(batch, job.record)) };
+  const telemetry = batch.worker.telemetry.of(sourceOf(batch, job.record));
+  const ports = { ...batch.worker.ports, gate, telemetry };
   return runOnce(key, batch.context, {
     claim: () => claim(ports, job, found, batch.deadlineMs),
     attempt: (taken) => attempt(ports, taken),

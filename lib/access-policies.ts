@@ -4,24 +4,31 @@ import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Construct } from 'constructs';
 import { table as names } from '../lambdas/adapters/table';
 import type { TableReference } from './operation-table';
+import type { ServiceFunction } from './service-function';
 import type { QueuePair } from './work-queue';
 
 const keyActions = ['kms:GenerateDataKey', 'kms:Decrypt'];
 
 export interface AccessPoliciesProps {
-  readonly queues: QueuePair;
-  readonly table: TableReference;
+  /** What of a `ChargeOnce` people work with. */
+  readonly chargeOnce: {
+    readonly queues: QueuePair;
+    readonly table: TableReference;
+    readonly reconciler: { readonly service: ServiceFunction };
+    readonly operator: { readonly service: ServiceFunction };
+  };
 }
 
 /** Ready-made policies for the two kinds of people and services beside the worker. */
 export class AccessPolicies extends Construct {
   /** For a service that enqueues jobs. Whoever has it may charge for every tenant. */
   readonly producer: ManagedPolicy;
-  /** For a person who looks at both queues and the records, and redrives or discards dead letters. */
+  /** For a person who looks at both queues and the records, redrives or discards dead letters, and settles, retries, pauses and resumes. */
   readonly operator: ManagedPolicy;
 
-  constructor(scope: Construct, id: string, { queues, table }: AccessPoliciesProps) {
+  constructor(scope: Construct, id: string, { chargeOnce }: AccessPoliciesProps) {
     super(scope, id);
+    const { queues } = chargeOnce;
     const { queue } = queues;
 
     this.producer = new ManagedPolicy(this, 'Producer', {
@@ -34,14 +41,15 @@ export class AccessPolicies extends Construct {
 
     this.operator = new ManagedPolicy(this, 'Operator', {
       description: 'Inspects the charge-once queues and records, redrives and discards dead letters',
-      statements: operatorStatements({ queues, table }),
+      statements: operatorStatements({ chargeOnce }),
     });
     acknowledgeListQueues(this.operator);
   }
 }
 
 /** What a person needs who looks at the queues and records, and redrives or discards dead letters. */
-export function operatorStatements({ queues, table }: AccessPoliciesProps): PolicyStatement[] {
+export function operatorStatements({ chargeOnce }: AccessPoliciesProps): PolicyStatement[] {
+  const { queues, table, reconciler, operator } = chargeOnce;
   const { queue, deadLetterQueue } = queues;
   return [
     ...allow(['sqs:ListQueues'], ['*']),
@@ -69,6 +77,10 @@ export function operatorStatements({ queues, table }: AccessPoliciesProps): Poli
       [table.tableArn, `${table.tableArn}/index/${names.attentionIndex}`],
     ),
     ...allow(['kms:Decrypt'], arnsOf(table.encryptionKey)),
+    ...allow(
+      ['lambda:InvokeFunction'],
+      [reconciler, operator].map(({ service }) => service.alias.functionArn),
+    ),
   ];
 }
 

@@ -31,7 +31,7 @@ export class ApiPolicies extends Construct {
   /** For a person: what the operator of `AccessPolicies` may, and asks for operations and cancels them through the API. */
   readonly operator: ManagedPolicy;
 
-  constructor(scope: Construct, id: string, { api, queues, table }: ApiPoliciesProps) {
+  constructor(scope: Construct, id: string, { api, chargeOnce }: ApiPoliciesProps) {
     super(scope, id);
     const { charge, refund, status, cancel } = invokable;
     this.charge = this.policyOf(api, 'Charge', 'Charges through the charge-once API', [charge, status]);
@@ -42,7 +42,7 @@ export class ApiPolicies extends Construct {
       'Inspects the charge-once queues, records and operations, redrives, discards and cancels',
       [status, cancel],
     );
-    this.operator.addStatements(...operatorStatements({ queues, table }));
+    this.operator.addStatements(...operatorStatements({ chargeOnce }));
     acknowledgeListQueues(this.operator);
   }
 

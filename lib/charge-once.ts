@@ -5,12 +5,13 @@ import { Construct } from 'constructs';
 import { AccessPolicies } from './access-policies';
 import { adoptQueues, type ExistingQueues } from './existing-queues';
 import { OperationTable, type TableReference } from './operation-table';
+import { Operator } from './operator';
 import { Reconciler } from './reconciler';
-import type { ServiceParts } from './service-function';
+import type { SecretReference, ServiceParts } from './service-function';
 import { type Settings, type SettingsOverrides, settingsFrom } from './settings';
 import { stackNameOf } from './stack-name';
 import { type QueuePair, WorkQueue } from './work-queue';
-import { type SecretReference, Worker } from './worker';
+import { Worker } from './worker';
 
 /** What the secret holds until someone sets the Stripe key. The worker defers jobs while it does. */
 export const stripeKeyPlaceholder = 'placeholder-set-me';
@@ -43,7 +44,7 @@ export interface ChargeOnceProps {
   readonly encryptionKey?: IKey;
 }
 
-/** Queue, worker, reconciler and table: paid jobs whose retries are safe. Any stack can have one or several. */
+/** Queue, worker, reconciler, operator's function and table: paid jobs whose retries are safe. Any stack can have one or several. */
 export class ChargeOnce extends Construct implements ServiceParts {
   readonly settings: Settings;
   readonly queues: QueuePair;
@@ -52,6 +53,7 @@ export class ChargeOnce extends Construct implements ServiceParts {
   readonly secret: SecretReference;
   readonly worker: Worker;
   readonly reconciler: Reconciler;
+  readonly operator: Operator;
   readonly access: AccessPolicies;
   /** The shell command that puts the variable STRIPE_API_KEY into the secret. */
   readonly setStripeKeyCommand: string;
@@ -71,8 +73,9 @@ export class ChargeOnce extends Construct implements ServiceParts {
     this.secret = props.secret ?? stripeKeySecret(this);
     this.providerKeyPrefix = settings.providerKeyPrefix ?? defaultKeyPrefix(this);
     this.worker = new Worker(this, 'Worker', { parts: this, secret: this.secret });
-    this.reconciler = new Reconciler(this, 'Reconciler', { parts: this });
-    this.access = new AccessPolicies(this, 'Access', { queues: this.queues, table: this.table });
+    this.reconciler = new Reconciler(this, 'Reconciler', { parts: this, secret: this.secret });
+    this.operator = new Operator(this, 'Operator', { parts: this, secret: this.secret });
+    this.access = new AccessPolicies(this, 'Access', { chargeOnce: this });
     this.setStripeKeyCommand = `aws secretsmanager put-secret-value --region ${Stack.of(this).region} --secret-id ${this.secret.secretArn} --secret-string "$STRIPE_API_KEY"`;
   }
 }

@@ -70,11 +70,7 @@ export class OperationsApi extends Construct {
     });
     this.policies =
       settings.jwtIssuer === undefined
-        ? new ApiPolicies(this, 'Policies', {
-            api: this.api,
-            queues: chargeOnce.queues,
-            table: chargeOnce.table,
-          })
+        ? new ApiPolicies(this, 'Policies', { api: this.api, chargeOnce })
         : undefined;
   }
 

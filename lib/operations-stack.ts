@@ -35,6 +35,14 @@ export class OperationsStack extends Stack {
       value: table.tableName,
       description: 'The records of every operation',
     });
+    new CfnOutput(this, 'OperateFunctionName', {
+      value: chargeOnce.operator.service.alias.functionArn,
+      description: "Behind the operator's commands that change something: npm run ops -- --stack NAME",
+    });
+    new CfnOutput(this, 'ReconcileFunctionName', {
+      value: chargeOnce.reconciler.service.alias.functionArn,
+      description: 'Runs each minute; asked with the ids of one operation, it asks Stripe about that one',
+    });
     new CfnOutput(this, 'ProducerPolicyArn', {
       value: access.producer.managedPolicyArn,
       description: 'Attach to services that send jobs: whoever has it may charge for every tenant',

@@ -3,26 +3,29 @@ import { Rule, RuleTargetInput, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { Construct } from 'constructs';
 import { censusEvent } from '../lambdas/operation/census';
-import { ServiceFunction, type ServiceParts } from './service-function';
+import { type SecretReference, ServiceFunction, type ServiceParts } from './service-function';
 
 export interface ReconcilerProps {
   readonly parts: ServiceParts;
+  /** Holds the Stripe key and nothing else. */
+  readonly secret: SecretReference;
 }
 
 /**
- * The function that brings back, each minute, the operations that no message will bring back by itself: without it
- * a durable deferral would wait for ever. It ends before it starts again; two at once would only share the work,
+ * The function that brings on, each minute, the operations that no message will bring back by itself: sends those
+ * that wait in the table, and asks Stripe about those whose outcome is not known. It ends before it starts again; two at once would only share the work,
  * because each step is a conditional write.
  */
 export class Reconciler extends Construct {
   readonly service: ServiceFunction;
 
-  constructor(scope: Construct, id: string, { parts }: ReconcilerProps) {
+  constructor(scope: Construct, id: string, { parts, secret }: ReconcilerProps) {
     super(scope, id);
     this.service = new ServiceFunction(this, 'Service', {
       entry: 'reconcile',
-      description: 'Sends due operations again, each minute',
+      description: 'Sends due operations again, and asks Stripe what happened, each minute',
       parts,
+      secret,
       timeout: Duration.seconds(55),
     });
     this.service.allowRecords({ writes: true });

@@ -80,10 +80,10 @@ export class SavedQueries extends Construct {
 
 /** Of all functions that tell of operations. */
 function logGroupsOf(
-  { worker, reconciler }: ChargeOnce,
+  { worker, reconciler, operator }: ChargeOnce,
   api: OperationsApi | undefined,
 ): readonly ILogGroup[] {
-  const functions = [worker.service, reconciler.service];
+  const functions = [worker.service, reconciler.service, operator.service];
   if (api) functions.push(api.accept, api.cancel, api.getOperation);
   return functions.map(({ logGroup }) => logGroup);
 }

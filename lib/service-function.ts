@@ -4,6 +4,7 @@ import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { type Alias, Architecture, Runtime, Tracing } from 'aws-cdk-lib/aws-lambda';
 import { NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import { Construct } from 'constructs';
 import { table as names } from '../lambdas/adapters/table';
 import type { TableReference } from './operation-table';
@@ -36,6 +37,11 @@ export interface ServiceParts {
   readonly providerKeyPrefix: string;
 }
 
+/** What is needed of the secret; every `ISecret` has it. */
+export type SecretReference = Pick<ISecret, 'secretArn' | 'encryptionKey'> & {
+  readonly secretFullArn?: string | undefined;
+};
+
 export interface ServiceFunctionProps {
   /** The file of `lambdas/` that exports `handler`, without its extension. */
   readonly entry: string;
@@ -43,7 +49,12 @@ export interface ServiceFunctionProps {
   readonly parts: ServiceParts;
   readonly timeout: Duration;
   /**
-   * What the handler reads beside the variables that every handler reads.
+   * Holds the Stripe key and nothing else, for a function that calls Stripe.
+   * @default - the function may not read it
+   */
+  readonly secret?: SecretReference;
+  /**
+   * What the handler reads beside that.
    * @default - nothing
    */
   readonly environment?: Readonly<Record<string, string>>;
@@ -87,6 +98,7 @@ export class ServiceFunction extends Construct {
       awsSdkConnectionReuse: false,
       environment: {
         ...sharedEnvironment(props.parts),
+        ...(props.secret && stripeEnvironment(props.parts, props.secret)),
         ...props.environment,
         NODE_OPTIONS: '--enable-source-maps',
       },
@@ -99,6 +111,13 @@ export class ServiceFunction extends Construct {
       id: 'AwsSolutions-IAM5[Resource::*]',
       reason: 'xray:PutTraceSegments and xray:PutTelemetryRecords take no resource.',
     });
+    if (props.secret) this.allowSecret(props.secret);
+  }
+
+  private allowSecret({ secretArn, secretFullArn, encryptionKey }: SecretReference): void {
+    // An imported secret's ARN may lack the six characters that Secrets Manager adds to every name.
+    this.allow(['secretsmanager:GetSecretValue'], [secretFullArn ?? `${secretArn}-??????`]);
+    if (encryptionKey) this.allow(['kms:Decrypt'], [encryptionKey.keyArn]);
   }
 
   /** Lets the function do `actions` on exactly `resources`. */
@@ -138,6 +157,11 @@ export function logGroup(scope: Construct, id: string, settings: Settings): LogG
     removalPolicy: settings.production ? RemovalPolicy.RETAIN : RemovalPolicy.DESTROY,
   });
 }
+
+const stripeEnvironment = ({ settings }: ServiceParts, { secretArn }: SecretReference) => ({
+  STRIPE_API_KEY_SECRET_ID: secretArn,
+  ...(settings.stripeApiBase !== undefined && { STRIPE_API_BASE: settings.stripeApiBase }),
+});
 
 function sharedEnvironment({ settings, queues, table, providerKeyPrefix }: ServiceParts) {
   return {

@@ -1,13 +1,7 @@
 import { Duration } from 'aws-cdk-lib';
 import { type EventSourceMapping, MetricType } from 'aws-cdk-lib/aws-lambda';
-import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import { Construct } from 'constructs';
-import { ServiceFunction, type ServiceParts } from './service-function';
-
-/** What is needed of the secret; every `ISecret` has it. */
-export type SecretReference = Pick<ISecret, 'secretArn' | 'encryptionKey'> & {
-  readonly secretFullArn?: string | undefined;
-};
+import { type SecretReference, ServiceFunction, type ServiceParts } from './service-function';
 
 export interface WorkerProps {
   readonly parts: ServiceParts;
@@ -20,9 +14,8 @@ export class Worker extends Construct {
   readonly service: ServiceFunction;
   readonly mapping: EventSourceMapping;
 
-  constructor(scope: Construct, id: string, props: WorkerProps) {
+  constructor(scope: Construct, id: string, { parts, secret }: WorkerProps) {
     super(scope, id);
-    const { parts, secret } = props;
     const { settings, queues } = parts;
     this.service = new ServiceFunction(this, 'Service', {
       entry: 'work',
@@ -30,12 +23,14 @@ export class Worker extends Construct {
       parts,
       timeout: Duration.seconds(settings.workerTimeoutSeconds),
       reservedConcurrency: settings.reservedConcurrency,
-      environment: {
-        STRIPE_API_KEY_SECRET_ID: secret.secretArn,
-        ...(settings.stripeApiBase !== undefined && { STRIPE_API_BASE: settings.stripeApiBase }),
-      },
+      secret,
     });
-    this.allowWhatItDoes(props);
+    this.service.allowRecords({ writes: true });
+    this.service.allow(
+      ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'],
+      [queues.queue.queueArn],
+    );
+    if (queues.queueKey) this.service.allow(['kms:Decrypt'], [queues.queueKey.keyArn]);
 
     this.mapping = this.service.alias.addEventSourceMapping('Queue', {
       eventSourceArn: queues.queue.queueArn,
@@ -47,21 +42,5 @@ export class Worker extends Construct {
       reportBatchItemFailures: true,
       metricsConfig: { metrics: [MetricType.EVENT_COUNT] },
     });
-  }
-
-  private allowWhatItDoes({ parts, secret }: WorkerProps): void {
-    const { service } = this;
-    const { queue, queueKey } = parts.queues;
-    service.allowRecords({ writes: true });
-    service.allow(
-      ['sqs:ReceiveMessage', 'sqs:DeleteMessage', 'sqs:ChangeMessageVisibility', 'sqs:GetQueueAttributes'],
-      [queue.queueArn],
-    );
-    // An imported secret's ARN may lack the six characters that Secrets Manager adds to every name.
-    const secretArn = secret.secretFullArn ?? `${secret.secretArn}-??????`;
-    service.allow(['secretsmanager:GetSecretValue'], [secretArn]);
-
-    const keys = [queueKey, secret.encryptionKey].flatMap((key) => (key ? [key.keyArn] : []));
-    if (keys.length > 0) service.allow(['kms:Decrypt'], keys);
   }
 }

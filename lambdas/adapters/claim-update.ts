@@ -5,8 +5,10 @@ import type { ConditionalUpdate } from './table-client';
 
 /**
  *   claim = neverSeen
- *        or sameInputs and windowOpen and wanted and attemptsLeft and inTime and ( queued or lapsed )
- *        or sameInputs and windowOpen and wanted and inTime and redriven        (a parked operation's message, sent again)
+ *        or sameInputs and windowOpen and provenAsSeen and wanted and paid and attemptsLeft and inTime and ( queued or lapsed )
+ *        or sameInputs and windowOpen and provenAsSeen and wanted and paid and inTime and redriven
+ *                                                            (a parked operation's message, sent again)
+ *   paid  = isFirst, or a token of the retry budget, or the breaker's probe
  */
 export const claimClauses = {
   /** The first delivery of an id binds it to its inputs. */
@@ -15,6 +17,8 @@ export const claimClauses = {
   sameInputs: '#inputDigest = :inputDigest',
   /** G6: no POST after the provider may have forgotten the key. */
   windowOpen: '(attribute_not_exists(#effectPossibleSinceMs) OR #effectPossibleSinceMs > :windowOpensAtMs)',
+  /** G6 again: what this claim makes possible counts from the listing that was looked at, which no later one has replaced. */
+  provenAsSeen: '(attribute_not_exists(#absentProvenAtMs) OR #absentProvenAtMs = :effectSinceMs)',
   /** Bounded retries: the attempt that this claim counts is within the limit. */
   attemptsLeft: '#attemptCount < #attemptLimit',
   queued: '#state = :queued',
@@ -22,6 +26,8 @@ export const claimClauses = {
   lapsed: '(#state = :running AND #leaseExpiresAtMs < :updatedAtMs)',
   /** G9: a wish to cancel is granted instead, where no effect is possible. */
   wanted: '(attribute_not_exists(#cancelRequestedAtMs) OR attribute_exists(#effectPossibleSinceMs))',
+  /** G8: what turns out to be a retry needs a token. */
+  isFirst: '#attemptCount = :zero',
   /** Past its deadline only what was attempted before goes on. */
   inTime: '(#deadlineAtMs > :updatedAtMs OR #attemptCount > :zero)',
   /** Only a message that was sent after the operation was parked, and a bounded number of times. */
@@ -30,14 +36,24 @@ export const claimClauses = {
 
 export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalUpdate {
   const { neverSeen, sameInputs, windowOpen, attemptsLeft, queued, lapsed, redriven } = claimClauses;
-  const { wanted, inTime } = claimClauses;
-  const { redrive, bound, dueAtMs } = request;
+  const { wanted, inTime, provenAsSeen, isFirst } = claimClauses;
+  const { redrive, bound, dueAtMs, paidBy } = request;
   const takeable = redrive
     ? `${inTime} AND ${redriven}`
     : `${attemptsLeft} AND ${inTime} AND (${queued} OR ${lapsed})`;
   const attend = dueAtMs === undefined ? {} : due(bound, limits, dueAtMs);
+  const known = [
+    sameInputs,
+    windowOpen,
+    provenAsSeen,
+    wanted,
+    ...(paidBy === 'nobody' ? [isFirst] : []),
+    takeable,
+  ];
+  // A probe is made for the whole service: its operation is given an attempt for it.
+  const given = paidBy === 'probe' && !redrive;
   return {
-    condition: `${neverSeen} OR (${sameInputs} AND ${windowOpen} AND ${wanted} AND ${takeable})`,
+    condition: `${neverSeen} OR (${known.join(' AND ')})`,
     assign: {
       state: 'running',
       claimId: request.claimId,
@@ -48,14 +64,20 @@ export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalU
     set: [
       // Counted, and the effect possible, before the provider is called: a crash needs no write.
       '#attemptCount = if_not_exists(#attemptCount, :zero) + :one',
-      '#effectPossibleSinceMs = if_not_exists(#effectPossibleSinceMs, :updatedAtMs)',
+      '#effectPossibleSinceMs = if_not_exists(#effectPossibleSinceMs, :effectSinceMs)',
       '#effectPossibleClaimId = if_not_exists(#effectPossibleClaimId, :claimId)',
-      ...bind(bound, redrive ? ['attemptLimit', 'redriveCount'] : []),
+      ...bind(bound, redrive ? ['attemptLimit', 'redriveCount'] : given ? ['attemptLimit'] : []),
+      ...(given ? ['#attemptLimit = if_not_exists(#attemptLimit, :attemptLimit) + :one'] : []),
       ...(redrive
         ? ['#attemptLimit = #attemptCount + :maxAttempts', '#redriveCount = #redriveCount + :one']
         : []),
     ],
-    remove: [...park, ...(dueAtMs === undefined ? attention : []), 'error'],
-    values: { ...valuesOf(bound), windowOpensAtMs: request.windowOpensAtMs, ...redrive },
+    remove: [...park, ...(dueAtMs === undefined ? attention : []), 'error', 'escalatedAtMs'],
+    values: {
+      ...valuesOf(bound),
+      windowOpensAtMs: request.windowOpensAtMs,
+      effectSinceMs: request.effectSinceMs,
+      ...redrive,
+    },
   };
 }

@@ -6,6 +6,7 @@ const ms = z.number();
 const projection = z.object({
   state: z.enum(['queued', 'running', 'settling', 'parked']),
   type: z.enum(['charge', 'refund']),
+  dueAtMs: ms,
   createdAtMs: ms,
   parkedAtMs: z.optional(ms),
   effectPossibleSinceMs: z.optional(ms),

@@ -14,6 +14,7 @@ import {
   type UnclaimedRequest,
   type Written,
 } from '../operation/ports';
+import type { ProviderState } from '../operation/provider-state';
 import type { Tenant } from '../operation/tenant';
 import { claimUpdate } from './claim-update';
 import { operationFromItem, operationPartition, readOperation } from './operation-item';
@@ -23,10 +24,12 @@ import {
   cancelUpdate,
   deferUpdate,
   failUpdate,
+  interventionUpdate,
   parkUpdate,
   postponeUpdate,
   retentionUpdate,
 } from './operation-updates';
+import { providerPartition, readProvider } from './provider-item';
 import { refundReleaseUpdate, refundReservationUpdate } from './refund-updates';
 import { settleUpdate } from './settle-update';
 import { table } from './table';
@@ -40,8 +43,17 @@ export class DynamoDbStore implements OperationStore, DueOperations {
     private readonly limits: Limits,
   ) {}
 
-  async look(ids: readonly OperationId[], tenantIds: readonly string[] = []): Promise<Seen> {
-    const items = await this.client.read([...ids.map(operationPartition), ...tenantIds.map(tenantPartition)]);
+  async look(
+    ids: readonly OperationId[],
+    tenantIds: readonly string[] = [],
+    providerShard?: number,
+  ): Promise<Seen> {
+    const items = await this.client.read([
+      ...ids.map(operationPartition),
+      ...tenantIds.map(tenantPartition),
+      ...(providerShard === undefined ? [] : [providerPartition(providerShard)]),
+    ]);
+    let provider: ProviderState | undefined;
     const operations = new Map<string, Operation>();
     const unreadable = new Set<string>();
     const tenants = new Map<string, Tenant>();
@@ -52,13 +64,15 @@ export class DynamoDbStore implements OperationStore, DueOperations {
         const tenant = readTenant(item);
         if (tenant) tenants.set(tenant.tenantId, tenant);
         else unreadableTenants.add(key.join('#'));
+      } else if (kind === 'provider') {
+        provider = readProvider(item);
       } else {
         const operation = readOperation(item);
         if (operation) operations.set(keyOf(operation), operation);
         else unreadable.add(key.join('#'));
       }
     }
-    return { operations, unreadable, tenants, unreadableTenants };
+    return { operations, unreadable, tenants, unreadableTenants, provider };
   }
 
   async claim(request: ClaimRequest): Promise<ClaimWrite> {
@@ -73,12 +87,10 @@ export class DynamoDbStore implements OperationStore, DueOperations {
   }
 
   settle(request: SettleRequest): Promise<Written> {
-    const { operation, claimId, settlement } = request;
-    return this.#write(
-      operation,
-      settleUpdate(request, this.limits),
-      (now) => now.claimId === claimId && now.state === settlement.state && now.updatedAtMs === request.nowMs,
-    );
+    const { operation, settlement, nowMs } = request;
+    const isOurs = ({ claimId, state, updatedAtMs }: Operation) =>
+      claimId === operation.claimId && state === settlement.state && updatedAtMs === nowMs;
+    return this.#write(operation, settleUpdate(request, this.limits), isOurs);
   }
 
   park(request: ParkRequest): Promise<Written> {
@@ -122,6 +134,10 @@ export class DynamoDbStore implements OperationStore, DueOperations {
     return this.#write(request.seen, cancelRequestUpdate(request));
   }
 
+  intervene(request: Parameters<OperationStore['intervene']>[0]): Promise<Written> {
+    return this.#write(request.seen, interventionUpdate(request));
+  }
+
   reserveRefund(charge: Operation, refundId: string, part: RefundPart): Promise<Written> {
     return this.#write(
       charge,
@@ -161,8 +177,8 @@ export class DynamoDbStore implements OperationStore, DueOperations {
     }
   }
 
-  async postpone(operation: Operation, dueAtMs: number): Promise<boolean> {
-    const update = postponeUpdate(operation, dueAtMs);
+  async postpone(operation: Operation, dueAtMs: number, escalatedAtMs?: number): Promise<boolean> {
+    const update = postponeUpdate(operation, dueAtMs, escalatedAtMs);
     return (await this.#write(operation, update, (now) => now.dueAtMs === dueAtMs)).kind === 'written';
   }
 

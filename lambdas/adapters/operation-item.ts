@@ -18,6 +18,7 @@ const record = {
   redriveCount: z.number(),
   effectPossibleSinceMs: z.optional(ms),
   effectPossibleClaimId: z.optional(z.string()),
+  absentProvenAtMs: z.optional(ms),
   providerKey: z.string(),
   providerParamsVersion: z.number(),
   providerRef: z.optional(z.string()),
@@ -31,6 +32,15 @@ const record = {
   error: z.optional(z.object({ code: z.string(), message: z.string(), declineCode: z.optional(z.string()) })),
   parkedReason: z.optional(z.enum(parkedReasons)),
   parkedAtMs: z.optional(ms),
+  escalatedAtMs: z.optional(ms),
+  intervention: z.optional(
+    z.object({
+      action: z.enum(['settled', 'proven_absent', 'retried', 'cancelled', 'discarded']),
+      by: z.string(),
+      atMs: ms,
+      evidence: z.optional(z.string()),
+    }),
+  ),
   cancelRequestedAtMs: z.optional(ms),
   deadlineAtMs: ms,
   refunds: z.optional(z.record(z.string(), z.object({ amountMinor: z.number(), reservedAtMs: ms }))),

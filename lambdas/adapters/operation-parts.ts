@@ -17,6 +17,12 @@ export const park = ['parkedReason', 'parkedAtMs'];
 export const attention = ['openShard', 'dueAtMs'];
 export const effect = ['effectPossibleSinceMs', 'effectPossibleClaimId'];
 
+/** The record is as it was seen: the state and the last claim. */
+export const asSeen = ({ claimId }: Operation): string =>
+  `#state = :seenState AND ${claimId === undefined ? 'attribute_not_exists(#claimId)' : '#claimId = :seenClaimId'}`;
+
+export const seenValues = ({ state, claimId }: Operation) => ({ seenState: state, seenClaimId: claimId });
+
 export const minuteMs = 60_000;
 
 /** DynamoDB's TTL is in seconds. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html */

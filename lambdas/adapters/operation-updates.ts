@@ -8,7 +8,18 @@ import type {
   UnclaimedRequest,
 } from '../operation/ports';
 import { claimClauses } from './claim-update';
-import { attention, bind, due, initial, lease, park, retention, valuesOf } from './operation-parts';
+import {
+  asSeen,
+  attention,
+  bind,
+  due,
+  initial,
+  lease,
+  park,
+  retention,
+  seenValues,
+  valuesOf,
+} from './operation-parts';
 import { settleClauses } from './settle-update';
 import type { ConditionalUpdate } from './table-client';
 
@@ -27,15 +38,9 @@ export function parkUpdate(
       ...(seen.effectPossibleSinceMs === undefined ? {} : due(seen, limits, nowMs)),
     },
     values: seenValues(seen),
-    remove: [...lease, ...(seen.effectPossibleSinceMs === undefined ? attention : [])],
+    remove: seen.effectPossibleSinceMs === undefined ? [...lease, ...attention] : [],
   };
 }
-
-/** The record is as it was seen: the state and the last claim. */
-const asSeen = ({ claimId }: Operation): string =>
-  `#state = :seenState AND ${claimId === undefined ? 'attribute_not_exists(#claimId)' : '#claimId = :seenClaimId'}`;
-
-const seenValues = ({ state, claimId }: Operation) => ({ seenState: state, seenClaimId: claimId });
 
 /** A new id, bound and queued. */
 export function acceptUpdate(
@@ -109,11 +114,23 @@ export function cancelRequestUpdate({ seen, nowMs }: UnclaimedRequest): Conditio
   };
 }
 
+/** What a person did to an operation, beside what came of it. */
+export function interventionUpdate({
+  seen,
+  intervention,
+}: Parameters<OperationStore['intervene']>[0]): ConditionalUpdate {
+  return { condition: asSeen(seen), assign: { intervention }, values: seenValues(seen) };
+}
+
 /** The next due time, if nobody moved it meanwhile. */
-export function postponeUpdate({ state, dueAtMs }: Operation, nextDueAtMs: number): ConditionalUpdate {
+export function postponeUpdate(
+  { state, dueAtMs }: Operation,
+  nextDueAtMs: number,
+  escalatedAtMs: number | undefined,
+): ConditionalUpdate {
   return {
     condition: '#state = :seenState AND #dueAtMs = :seenDueAtMs',
-    assign: { dueAtMs: nextDueAtMs },
+    assign: { dueAtMs: nextDueAtMs, escalatedAtMs },
     values: { seenState: state, seenDueAtMs: dueAtMs },
   };
 }

@@ -1,12 +1,23 @@
 import type { Limits } from '../operation/limits';
 import type { SettleRequest } from '../operation/ports';
-import type { Settlement } from '../operation/state';
-import { attention, due, effect, lease, minuteMs, park, retention } from './operation-parts';
+import {
+  asSeen,
+  attention,
+  due,
+  effect,
+  lease,
+  minuteMs,
+  park,
+  retention,
+  seenValues,
+} from './operation-parts';
 import type { ConditionalUpdate } from './table-client';
 
 export const settleClauses = {
   /** G4: a worker that lost its claim writes nothing. */
   claimIsCurrent: '#state = :running AND #claimId = :claimId',
+  /** A reconciliation leaves a live attempt alone: it wins. */
+  isUnheld: '(#state <> :running OR #leaseExpiresAtMs < :updatedAtMs)',
   /** Proof that the effect exists settles whatever claim is current, and never a terminal state. */
   isOpen: '#state IN (:running, :queued, :settling, :parked)',
   /** So does a reference to what the provider has taken, unless more is known already. */
@@ -18,10 +29,12 @@ export const settleClauses = {
 } as const;
 
 export function settleUpdate(request: SettleRequest, limits: Limits): ConditionalUpdate {
-  const { operation, claimId, settlement, nowMs, sentAtMs } = request;
-  const { claimIsCurrent, isOpen } = settleClauses;
-  const values = { claimId };
-  const common = { state: settlement.state, updatedAtMs: nowMs };
+  const { operation, settlement, nowMs, sentAtMs, intervention } = request;
+  const { claimIsCurrent, isOpen, isUnheld, isUnsettled, effectIsOwn } = settleClauses;
+  const isClaim = request.by === 'claim';
+  const holds = isClaim ? claimIsCurrent : `${asSeen(operation)} AND ${isUnheld}`;
+  const values = isClaim ? { claimId: operation.claimId } : seenValues(operation);
+  const common = { state: settlement.state, updatedAtMs: nowMs, intervention };
   switch (settlement.state) {
     case 'succeeded': {
       const { providerRef, result } = settlement;
@@ -31,7 +44,7 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
     case 'failed': {
       const { providerRef, error } = settlement;
       const assign = { ...common, providerRef, error, ...retention(limits, nowMs) };
-      return { condition: claimIsCurrent, values, assign, remove: [...lease, ...effect, ...attention] };
+      return { condition: holds, values, assign, remove: [...lease, ...effect, ...park, ...attention] };
     }
     case 'settling': {
       const assign = {
@@ -39,43 +52,63 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
         providerRef: settlement.providerRef,
         ...due(operation, limits, nowMs + minuteMs),
       };
-      return { condition: settleClauses.isUnsettled, assign, remove: [...lease, ...park, 'error'] };
+      return { condition: isUnsettled, assign, remove: [...lease, ...park, 'error'] };
     }
     case 'cancelled': {
-      const condition = `${claimIsCurrent} AND ${settleClauses.effectIsOwn}`;
       const assign = { ...common, ...retention(limits, nowMs) };
-      const remove = [...lease, ...effect, ...attention];
-      return { condition, values: { ...values, one: 1 }, assign, set: [takeAttemptBack], remove };
+      const remove = [...lease, ...effect, ...park, ...attention, 'error'];
+      if (!isClaim) return { condition: holds, values, assign, remove };
+      const condition = `${holds} AND ${effectIsOwn}`;
+      return { condition, values: { ...values, one: 1 }, assign, set: takeBack(request), remove };
     }
     case 'queued': {
       const attend = request.dueAtMs === undefined ? {} : due(operation, limits, request.dueAtMs);
+      const remove = request.dueAtMs === undefined ? attention : [];
+      if (settlement.effect === 'absent') {
+        return {
+          condition: holds,
+          values: { ...values, one: 1, maxAttempts: limits.maxAttempts },
+          assign: { ...common, absentProvenAtMs: nowMs, providerKey: settlement.providerKey, ...attend },
+          set: ['#attemptLimit = #attemptCount + :maxAttempts', '#redriveCount = #redriveCount + :one'],
+          remove: [...remove, ...lease, ...effect, ...park, 'error', 'escalatedAtMs'],
+        };
+      }
       const assign = { ...common, providerRef: settlement.providerRef, ...attend };
-      const remove = [...lease, ...(request.dueAtMs === undefined ? attention : [])];
-      return withEvidence(settlement, { condition: claimIsCurrent, values, assign, remove });
+      return withEvidence(request, settlement, { condition: holds, values, assign, remove });
     }
     case 'parked': {
       const { parkedReason, providerRef, error } = settlement;
       const attend = settlement.effect === 'none' ? {} : due(operation, limits, nowMs);
       const parkedAtMs = Math.max(nowMs, sentAtMs);
       const assign = { ...common, parkedReason, parkedAtMs, providerRef, error, ...attend };
-      const remove = [...lease, ...(settlement.effect === 'none' ? attention : [])];
-      return withEvidence(settlement, { condition: claimIsCurrent, values, assign, remove });
+      const remove = settlement.effect === 'none' ? attention : [];
+      return withEvidence(request, settlement, { condition: holds, values, assign, remove });
     }
   }
 }
 
-/** Takes the attempt back, and the fact that an effect is possible, as far as the settlement proves it. */
+/**
+ * Takes the attempt back, and the fact that an effect is possible, as far as the settlement proves it. Where an effect
+ * stays possible the lease's end stays too: from it counts when no request can be on its way any more.
+ */
 function withEvidence(
-  { effect: evidence, countsAsAttempt }: Extract<Settlement, { state: 'queued' | 'parked' }>,
+  request: SettleRequest,
+  {
+    effect: evidence,
+    countsAsAttempt,
+  }: { readonly effect: 'none' | 'unchanged'; readonly countsAsAttempt: boolean },
   update: ConditionalUpdate,
 ): ConditionalUpdate {
-  const uncount = countsAsAttempt ? {} : { set: [takeAttemptBack] };
+  const uncount = countsAsAttempt ? {} : { set: takeBack(request) };
   const counted = { ...update, ...uncount, values: { ...update.values, one: 1 } };
   if (evidence === 'unchanged') return counted;
   const { effectIsOwn, notCancelled } = settleClauses;
   const condition = `${update.condition} AND ${effectIsOwn} AND ${notCancelled}`;
-  return { ...counted, condition, remove: [...(update.remove ?? []), ...effect] };
+  return { ...counted, condition, remove: [...(update.remove ?? []), ...lease, ...effect] };
 }
 
-/** Proof that nothing was sent: the attempt that the claim counted was none. */
-const takeAttemptBack = '#attemptCount = #attemptCount - :one';
+/** Proof that nothing was sent: the attempt that the claim counted was none, nor the one that a probe was given. */
+const takeBack = ({ isProbe }: SettleRequest): string[] => [
+  '#attemptCount = #attemptCount - :one',
+  ...(isProbe ? ['#attemptLimit = #attemptLimit - :one'] : []),
+];

@@ -84,9 +84,9 @@ function outcomeOfError(error: unknown): Outcome {
       return { kind: 'notSent', reason: 'unauthorized' };
     case 403:
       return { kind: 'forbidden', error: failure };
-    // Ordinary rate limits and lock time-outs alike: Stripe did not run the request.
+    // Ordinary rate limits and lock time-outs alike: Stripe did not run the request. https://docs.stripe.com/rate-limits
     case 429:
-      return { kind: 'notSent', reason: 'rate_limited' };
+      return { kind: 'notSent', reason: failure.code === 'lock_timeout' ? 'lock_timeout' : 'rate_limited' };
     // The key is in use: the first call may be committing at this moment.
     case 409:
       return unknown('key_in_use');

@@ -15,7 +15,7 @@ interface Params {
  */
 export const paramsByVersion: Readonly<Record<number, Params>> = {
   1: {
-    charge: ({ tenantId, operationId, input, inputDigest }) => ({
+    charge: ({ tenantId, operationId, input, inputDigest, providerKey }) => ({
       amount: input.amountMinor,
       currency: input.currency,
       customer: input.customerId,
@@ -23,13 +23,19 @@ export const paramsByVersion: Readonly<Record<number, Params>> = {
       confirm: true,
       off_session: true,
       error_on_requires_action: true,
-      metadata: { tenantId, operationId, inputDigest, invoiceId: input.invoiceId },
+      metadata: { tenantId, operationId, inputDigest, providerKey, invoiceId: input.invoiceId },
     }),
-    refund: ({ tenantId, operationId, input, inputDigest, chargeRef }) => ({
+    refund: ({ tenantId, operationId, input, inputDigest, providerKey, chargeRef }) => ({
       ...(chargeRef === undefined ? {} : { payment_intent: chargeRef }),
       amount: input.amountMinor,
       ...(input.reason === undefined ? {} : { reason: input.reason }),
-      metadata: { tenantId, operationId, inputDigest, chargeOperationId: input.chargeOperationId },
+      metadata: {
+        tenantId,
+        operationId,
+        inputDigest,
+        providerKey,
+        chargeOperationId: input.chargeOperationId,
+      },
     }),
   },
 };

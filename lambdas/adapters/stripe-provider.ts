@@ -1,11 +1,11 @@
-import Stripe from 'stripe';
 import * as z from 'zod/mini';
 import type { Operation } from '../operation/operation';
-import type { Outcome } from '../operation/outcome';
-import type { Clock, Provider } from '../operation/ports';
+import type { Finding, OperationError, Outcome } from '../operation/outcome';
+import type { Check, Clock, Inspection, Provider } from '../operation/ports';
 import { answerOf, type StripeCall, StripeClients } from './stripe-client';
 import type { ApiKey } from './stripe-key';
-import { type Answer, chargeOutcomeOf, intentIn, refundOutcomeOf } from './stripe-outcome';
+import { cancelIntent, checkKey, findCharge, findRefund, inspectEffect } from './stripe-lookup';
+import { chargeOutcomeOf, intentIn, refundOutcomeOf } from './stripe-outcome';
 import { newestParamsVersion, paramsByVersion } from './stripe-params';
 
 /** Charges and refunds through Stripe's PaymentIntents and Refunds. */
@@ -46,21 +46,52 @@ export class StripeProvider implements Provider {
       const options = call.options(operation.providerKey);
       if (!options) return outOfTime;
       const outcome = refundOutcomeOf(await answerOf(call.stripe.refunds.create(params, options)));
-      return outcome.kind === 'effectExists' ? findRefund(call, operation, outcome.error) : outcome;
+      return outcome.kind === 'effectExists' ? ownRefund(call, operation, outcome.error) : outcome;
     });
   }
 
-  async #withKey(timeoutMs: number, run: (call: StripeCall) => Promise<Outcome>): Promise<Outcome> {
+  async find(operation: Operation, timeoutMs: number): Promise<Finding> {
+    const finding = await this.#withKey<Finding>(timeoutMs, (call) =>
+      operation.type === 'charge' ? findCharge(call, operation) : findRefund(call, operation),
+    );
+    return finding.kind === 'notSent' ? { kind: 'unavailable', reason: finding.reason } : finding;
+  }
+
+  async inspect(operation: Operation, providerRef: string, timeoutMs: number): Promise<Inspection> {
+    const inspected = await this.#withKey(timeoutMs, (call) => inspectEffect(call, operation, providerRef));
+    return 'owner' in inspected
+      ? inspected
+      : { finding: { kind: 'unavailable', reason: inspected.reason }, owner: 'unmarked' };
+  }
+
+  async check(timeoutMs: number): Promise<readonly Check[]> {
+    const key = await this.apiKey.reread();
+    if (key === undefined)
+      return [{ name: 'the key', ok: false, said: 'nobody has set one, or the secret cannot be read' }];
+    const mode = /^[a-z]+_live_/.test(key) ? 'live' : 'test';
+    const set = { name: 'the key', ok: true, said: `is set, for ${mode} mode` };
+    return [
+      set,
+      ...(await checkKey(this.#clients.call(key, this.clock() + timeoutMs), this.checksCustomers)),
+    ];
+  }
+
+  async #withKey<T extends object>(
+    timeoutMs: number,
+    run: (call: StripeCall) => Promise<T>,
+  ): Promise<T | NotSent> {
     const deadlineMs = this.clock() + timeoutMs;
     const key = await this.apiKey.current();
     if (key === undefined) return { kind: 'notSent', reason: 'provider_key_missing' };
     const outcome = await run(this.#clients.call(key, deadlineMs));
-    if (outcome.kind !== 'notSent' || outcome.reason !== 'unauthorized') return outcome;
+    if (!('reason' in outcome) || outcome.reason !== 'unauthorized') return outcome;
     // A rotated key: read the secret once more. The same key again would only be refused again.
     const fresh = await this.apiKey.reread();
     return fresh === undefined || fresh === key ? outcome : run(this.#clients.call(fresh, deadlineMs));
   }
 }
+
+type NotSent = Extract<Outcome, { kind: 'notSent' }>;
 
 const outOfTime: Outcome = { kind: 'notSent', reason: 'out_of_time' };
 
@@ -85,68 +116,20 @@ async function refusedCustomer(
 
 const customerSchema = z.object({ metadata: z.nullish(z.record(z.string(), z.string())) });
 
-/**
- * An intent that waits for the customer could still be paid later: it is cancelled at Stripe before the
- * operation is called failed. Where that is not proven, neither is the outcome.
- */
-async function cancelIntent(
+/** "Already refunded" may be our own refund, whose answer was lost. Not ours: the refund can never succeed. */
+async function ownRefund(
   call: StripeCall,
-  { providerKey }: Operation,
-  providerRef: string,
+  operation: Operation & { readonly type: 'refund' },
+  error: OperationError,
 ): Promise<Outcome> {
-  const unproven: Outcome = { kind: 'unknown', reason: 'cancel_unproven', keySpent: false, providerRef };
-  const options = call.options(`${providerKey}/cancel`);
-  if (!options) return unproven;
-  const object = intentOf(await answerOf(call.stripe.paymentIntents.cancel(providerRef, {}, options)));
-  const status = intentIn(object)?.status;
-  if (status === 'succeeded') return chargeOutcomeOf({ object });
-  if (status !== 'canceled') return unproven;
-  const message = 'The payment needs the customer; it was canceled at Stripe.';
-  return { kind: 'declined', error: { code: 'authentication_required', message }, providerRef };
-}
-
-/** The intent of an answer, also of a refusal that carries it. */
-function intentOf(answer: Answer): unknown {
-  if ('object' in answer) return answer.object;
-  return answer.error instanceof Stripe.errors.StripeError ? answer.error.payment_intent : undefined;
-}
-
-/**
- * "Already refunded" may be our own refund, whose answer was lost. The list of the charge's refunds says so: search
- * lags, and a list does not. Not ours: the refund can never succeed.
- */
-async function findRefund(
-  call: StripeCall,
-  { tenantId, operationId, chargeRef }: Operation & { readonly type: 'refund' },
-  error: Extract<Outcome, { kind: 'effectExists' }>['error'],
-): Promise<Outcome> {
-  const unknown: Outcome = { kind: 'unknown', reason: 'refunds_not_listed', keySpent: false };
-  let after: string | undefined;
-  for (let page = 0; page < 10; page++) {
-    const options = call.options();
-    if (!options || chargeRef === undefined) return unknown;
-    const position = after === undefined ? {} : { starting_after: after };
-    const answer = await answerOf(
-      call.stripe.refunds.list({ payment_intent: chargeRef, limit: 100, ...position }, options),
-    );
-    const refunds = 'object' in answer ? refundsIn(answer.object) : undefined;
-    if (!refunds) return unknown;
-    const own = refunds.data.find(
-      ({ metadata }) => metadata?.tenantId === tenantId && metadata.operationId === operationId,
-    );
-    if (own) return refundOutcomeOf({ object: own });
-    if (!refunds.has_more) return { kind: 'declined', error };
-    after = refunds.data.at(-1)?.id;
+  const finding = await findRefund(call, operation);
+  switch (finding.kind) {
+    case 'found':
+      return finding.outcome;
+    case 'absent':
+      return { kind: 'declined', error };
+    case 'unknown':
+    case 'unavailable':
+      return { kind: 'unknown', reason: 'refunds_not_listed', keySpent: false };
   }
-  return unknown;
 }
-
-function refundsIn(value: unknown) {
-  const parsed = refundList.safeParse(value);
-  return parsed.success ? parsed.data : undefined;
-}
-
-const refundList = z.object({
-  data: z.array(z.looseObject({ id: z.string(), metadata: z.nullish(z.record(z.string(), z.string())) })),
-  has_more: z.boolean(),
-});

@@ -28,6 +28,7 @@ export const problemTypes = {
   'unsupported-media-type': { status: 415, title: 'The body must be plain JSON' },
   'tenant-places-used': { status: 429, title: 'All places of the tenant are taken' },
   'tenant-daily-calls-used': { status: 429, title: "The tenant's calls of the day are used up" },
+  'service-paused': { status: 503, title: 'The service is paused' },
   'service-full': { status: 503, title: 'The queue is full' },
   unavailable: { status: 503, title: 'The answer is not known' },
 } as const satisfies Readonly<Record<string, { readonly status: number; readonly title: string }>>;

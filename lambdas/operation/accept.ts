@@ -45,7 +45,9 @@ export type Accepted =
       readonly why: 'places' | 'daily_calls';
       readonly retryAfterSeconds: number;
     }
-  | { readonly kind: 'serviceFull'; readonly retryAfterSeconds: number };
+  | { readonly kind: 'serviceFull'; readonly retryAfterSeconds: number }
+  /** A person has paused the service. */
+  | { readonly kind: 'paused'; readonly retryAfterSeconds: number };
 
 /** Until then the caller's own request sends the message; later the reconciler does. */
 const dueAfterMs = 5 * 60_000;
@@ -63,12 +65,13 @@ export async function accept(ports: AcceptPorts, message: Message): Promise<Acce
   const { limits, store } = ports;
   const nowMs = ports.clock();
   const chargeId = message.type === 'refund' ? [chargeOf(message)] : [];
-  const seen = await store.look([message, ...chargeId], [message.tenantId]);
+  const seen = await store.look([message, ...chargeId], [message.tenantId], 0);
   for (const id of [message, ...chargeId]) if (seen.unreadable.has(keyOf(id))) throw new UnreadableRecord(id);
   if (seen.unreadableTenants.has(message.tenantId)) throw new UnreadableRecord(message);
   const known = seen.operations.get(keyOf(message));
   if (known) return answerKnown(ports, known, message, nowMs);
 
+  if (seen.provider?.breaker?.reason === 'paused') return { kind: 'paused', retryAfterSeconds: 60 };
   const tenant = seen.tenants.get(message.tenantId);
   if (!hasDailyCalls(tenant, limits, nowMs)) {
     return { kind: 'tenantFull', why: 'daily_calls', retryAfterSeconds: secondsToNextDay(nowMs) };

@@ -8,7 +8,6 @@ import {
   dueAtMs,
   keep,
   keepsWaitInTable,
-  leave,
   reconsider,
   release,
 } from './carry-out';
@@ -21,12 +20,15 @@ import {
   maxRedrives,
   windowOpensAtMs,
 } from './delivery';
+import type { Payer, Shut } from './gate';
+import { giveBack, giveBackRefund } from './give-back';
 import { type Limits, providerTimeoutMs, settleReserveMs } from './limits';
 import type { Bound, Operation } from './operation';
 import type { Outcome } from './outcome';
 import type { SlotAnswer, SlotRequest } from './ports';
+import { reconcile } from './reconcile';
 import { refundHindrance, reserve } from './refund';
-import { isTerminal, type Settlement, settlementOf } from './state';
+import { isTerminal, type ParkedReason, type Settlement, settlementOf } from './state';
 import { hasBounds, secondsToNextDay, slotAdvice, type Tenant } from './tenant';
 
 /** What the look found for one delivery. */
@@ -47,6 +49,7 @@ class Claim {
     /** The worker's last possible moment. */
     readonly deadlineMs: number,
     readonly hasSlot: boolean,
+    readonly paidBy: Payer,
   ) {}
 }
 
@@ -66,16 +69,19 @@ export async function claim(
   const nowMs = ports.clock();
   const cycle: Cycle = { ports, delivery, bound: bind(ports, delivery, found, nowMs) };
   const decision = decideWith(cycle, found, nowMs);
+  const id = delivery.message;
+  const claimId = ports.newClaimId();
+  const leaseExpiresAtMs = leaseEndMs(limits, nowMs, workerDeadlineMs);
+  const slot: SlotRequest = { id, seen: found.tenant, claimId, leaseExpiresAtMs, nowMs };
+  if (decision.kind === 'reconcile' && found.operation)
+    return { disposition: await reconcileNow(cycle, found.operation, decision.parkedReason, slot) };
   if (decision.kind !== 'claim') return { disposition: await carryOut(cycle, found.operation, decision) };
   const hindered = await reservation(cycle, found, nowMs);
   if (hindered) return { disposition: await carryOut(cycle, found.operation, hindered) };
 
-  const id = delivery.message;
-  const claimId = ports.newClaimId();
-  const leaseExpiresAtMs = leaseEndMs(limits, nowMs, workerDeadlineMs);
   const hasSlot = hasBounds(limits);
-  const noPlace = await takePlace(cycle, found, { id, seen: found.tenant, claimId, leaseExpiresAtMs, nowMs });
-  if (noPlace) return { disposition: await carryOut(cycle, found.operation, noPlace) };
+  const place = await takePlace(cycle, found, slot, isRetry(found.operation));
+  if (typeof place !== 'string') return { disposition: await carryOut(cycle, found.operation, place) };
   const write = await store.claim({
     id,
     bound: cycle.bound,
@@ -83,6 +89,8 @@ export async function claim(
     nowMs,
     leaseExpiresAtMs,
     windowOpensAtMs: windowOpensAtMs(limits, nowMs),
+    effectSinceMs: found.operation?.absentProvenAtMs ?? nowMs,
+    paidBy: place,
     // In a crash loop its message reaches the dead-letter queue while the record still says running.
     ...(keepsWaitInTable(ports, delivery) ? { dueAtMs: leaseExpiresAtMs + graceMs } : {}),
     ...(decision.isRedrive
@@ -90,30 +98,36 @@ export async function claim(
       : {}),
   });
   if (write.kind === 'refused') {
+    ports.gate.leave(place);
     if (hasSlot) await release(ports, write.operation, claimId, isTerminal(write.operation.state));
     return { disposition: await reconsider(cycle, write.operation) };
   }
   ports.telemetry.changed(write.operation, found.operation?.state ?? 'new');
-  return { claim: new Claim(write.operation, claimId, delivery, workerDeadlineMs, hasSlot) };
+  return { claim: new Claim(write.operation, claimId, delivery, workerDeadlineMs, hasSlot, place) };
 }
 
 /** The one provider call of a claim. A claim whose time is up makes none. */
-export async function attempt(ports: AttemptPorts, { operation, deadlineMs }: Claim): Promise<Outcome> {
-  const roomMs = deadlineMs - ports.clock() - settleReserveMs(ports.limits);
-  if (roomMs <= 0) return { kind: 'notSent', reason: 'out_of_time' };
-  const timeoutMs = Math.min(roomMs, providerTimeoutMs(ports.limits));
+export async function attempt(
+  ports: AttemptPorts,
+  { operation, deadlineMs, paidBy }: Claim,
+): Promise<Outcome> {
   const startedAtMs = ports.clock();
+  const roomMs = deadlineMs - startedAtMs - settleReserveMs(ports.limits);
   const outcome =
-    operation.type === 'charge'
-      ? await ports.provider.charge(operation, timeoutMs)
-      : await ports.provider.refund(operation, timeoutMs);
+    roomMs > 0
+      ? await call(ports, operation, Math.min(roomMs, providerTimeoutMs(ports.limits)))
+      : ({ kind: 'notSent', reason: 'out_of_time' } as const);
   ports.telemetry.attempted(operation, outcome, ports.clock() - startedAtMs);
+  ports.gate.count(paidBy, outcome);
   return outcome;
 }
 
+const call = ({ provider }: AttemptPorts, operation: Operation, timeoutMs: number): Promise<Outcome> =>
+  operation.type === 'charge' ? provider.charge(operation, timeoutMs) : provider.refund(operation, timeoutMs);
+
 /** Writes what the attempt established and says what becomes of the message. */
 export async function settle(ports: AttemptPorts, claim: Claim, outcome: Outcome): Promise<Disposition> {
-  const { operation, claimId, delivery, hasSlot } = claim;
+  const { operation, claimId, delivery } = claim;
   const cycle: Cycle = { ports, delivery, bound: boundOf(operation) };
   const settlement = settlementOf(outcome, {
     isFirstEffect: operation.effectPossibleClaimId === claimId,
@@ -124,7 +138,7 @@ export async function settle(ports: AttemptPorts, claim: Claim, outcome: Outcome
   const now = write.operation;
   if (!now)
     throw new Error(`the record of operation ${operation.operationId} is gone; nothing here deletes records`);
-  if (hasSlot) await giveBackSlot(ports, now, claimId, outcome);
+  await giveBackWhatItHeld(ports, now, claim, outcome);
   if (write.kind === 'written') return dispositionOf(cycle, settled);
   if (settled.state === 'succeeded' && !hasEffect(now, settled.providerRef)) {
     ports.telemetry.contradicted(now, settled.providerRef);
@@ -166,6 +180,8 @@ function decideWith(
     if (hindrance?.isFinal) return { kind: 'fail', error: hindrance.error };
     if (hindrance?.error.code === 'charge_not_final') return deferral(ports, delivery, hindrance.error.code);
   }
+  const shutBy = ports.gate.advice(isRetry(operation), delivery.receiveCount);
+  if (shutBy) return shut(shutBy);
   if (!hasBounds(limits)) return decision;
   const advice = slotAdvice(tenant, message.operationId, limits, nowMs);
   return advice === 'free' ? decision : noSlot({ ports, delivery }, advice, nowMs);
@@ -175,36 +191,83 @@ function decideWith(
  * A call whose answer we stopped waiting for may still run at the provider: its slot is kept for as long again as a
  * call may take, so that the tenant never has more calls in flight than it may.
  */
-async function giveBackSlot(
+async function giveBackWhatItHeld(
   ports: AttemptPorts,
   now: Operation,
-  claimId: string,
+  { claimId, hasSlot }: Claim,
   outcome: Outcome,
 ): Promise<void> {
-  const hasEnded = isTerminal(now.state) || now.state === 'parked';
   const mayStillRun =
     outcome.kind === 'unknown' && (outcome.reason === 'timeout' || outcome.reason === 'connection_lost');
-  if (!mayStillRun) return release(ports, now, claimId, hasEnded);
-  await keep(ports, now, claimId, ports.clock() + providerTimeoutMs(ports.limits));
-  if (hasEnded) await leave(ports, now);
+  if (hasSlot && !mayStillRun) {
+    // One write gives up the slot and the accepted place.
+    const hasEnded = isTerminal(now.state) || now.state === 'parked';
+    await Promise.all([release(ports, now, claimId, hasEnded), giveBackRefund(ports, now)]);
+    return;
+  }
+  if (hasSlot) await keep(ports, now, claimId, ports.clock() + providerTimeoutMs(ports.limits));
+  await giveBack(ports, now);
 }
 
-/** A slot of the tenant and a call of the service's day, where there are bounds. @returns why not */
+/** An attempt was made before, or the operation was given up before. */
+const isRetry = (operation: Operation | undefined): boolean =>
+  operation !== undefined && (operation.attemptCount > 0 || operation.state === 'parked');
+
+/** A slot of the tenant, what the retry costs, and a call of the service's day. @returns who pays, or why there is no place */
 async function takePlace(
   cycle: Cycle,
   { operation }: Found,
   request: SlotRequest,
-): Promise<Decision | undefined> {
-  const { ports, bound } = cycle;
-  const { id, claimId, nowMs } = request;
+  isRetry: boolean,
+): Promise<Payer | Decision> {
+  const { ports, bound, delivery } = cycle;
+  const { claimId, nowMs, leaseExpiresAtMs } = request;
   const hasSlot = hasBounds(ports.limits);
   const slot = hasSlot ? await ports.tenants.takeSlot(request) : 'taken';
   if (slot !== 'taken') return noSlot(cycle, slot, nowMs);
-  if (await ports.serviceCalls.takeCall(nowMs)) return undefined;
-  const { tenantId, operationId } = id;
+  const { tenantId, operationId } = request.id;
   const { acceptedBy } = operation ?? bound;
-  if (hasSlot) await release(ports, { tenantId, operationId, acceptedBy }, claimId, false);
+  const leaveSlot = async () => {
+    if (hasSlot) await release(ports, { tenantId, operationId, acceptedBy }, claimId, false);
+  };
+  const payer = await ports.gate.enter(isRetry, delivery.receiveCount, leaseExpiresAtMs);
+  if (typeof payer !== 'string') {
+    await leaveSlot();
+    return shut(payer);
+  }
+  if (await ports.serviceCalls.takeCall(nowMs)) return payer;
+  ports.gate.leave(payer);
+  await leaveSlot();
   return { kind: 'defer', reason: 'service_daily_calls_used', delaySeconds: nextDaySeconds(ports, nowMs) };
+}
+
+const shut = (why: Shut): Decision => ({ kind: 'defer', ...why });
+
+/** Asks the provider what happened, within one of the tenant's places, before anything else is done. */
+async function reconcileNow(
+  cycle: Cycle,
+  seen: Operation,
+  parkedReason: ParkedReason,
+  slot: SlotRequest,
+): Promise<Disposition> {
+  const { ports, delivery } = cycle;
+  const hasSlot = hasBounds(ports.limits);
+  const taken = hasSlot ? await ports.tenants.takeSlot(slot) : 'taken';
+  if (taken !== 'taken') return carryOut(cycle, seen, noSlot(cycle, taken, slot.nowMs));
+  const found = await reconcile(ports, seen);
+  if (hasSlot) await release(ports, seen, slot.claimId, false);
+  switch (found.kind) {
+    case 'settled':
+      return { kind: 'acknowledge', reason: 'settled' };
+    case 'absent':
+      return carryOut(cycle, found.operation, { kind: 'defer', reason: 'absence_proven', delaySeconds: 1 });
+    case 'open':
+      return carryOut(cycle, seen, { kind: 'park', parkedReason });
+    case 'unavailable':
+      return carryOut(cycle, seen, deferral(ports, delivery, 'provider_unavailable'));
+    case 'superseded':
+      return carryOut(cycle, found.operation, deferral(ports, delivery, 'contended'));
+  }
 }
 
 /** Past the next UTC midnight, spread so that not all that waited comes back in one second. */
@@ -235,11 +298,18 @@ async function reservation(
 /** Writes the settlement, or the cancel that was asked for while a call ran that proved to have done nothing. */
 async function writeSettlement(
   { ports, delivery }: Cycle,
-  { operation, claimId }: Claim,
+  { operation, claimId, paidBy }: Claim,
   settlement: Settlement,
 ) {
   const nowMs = ports.clock();
-  const request = { operation, claimId, settlement, nowMs, sentAtMs: delivery.sentAtMs };
+  const request = {
+    operation,
+    by: 'claim',
+    settlement,
+    nowMs,
+    sentAtMs: delivery.sentAtMs,
+    isProbe: paidBy === 'probe',
+  } as const;
   const due =
     settlement.state === 'queued' && keepsWaitInTable(ports, delivery)
       ? { dueAtMs: dueAtMs(ports, delivery, nowMs) }

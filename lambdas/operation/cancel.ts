@@ -1,3 +1,4 @@
+import { giveBack } from './give-back';
 import { type Operation, type OperationId, UnreadableRecord } from './operation';
 import { type Clock, keyOf, type OperationStore, type OperationTelemetry, type TenantStore } from './ports';
 import { isTerminal } from './state';
@@ -68,23 +69,5 @@ function adviceOf({ state, type }: Operation): string {
       return 'It may have had an effect. It is cancelled if it proves to have had none; ask for its state later, and refund it if it succeeded.';
     case 'cancelled':
       return 'It is cancelled already.';
-  }
-}
-
-async function giveBack({ store, tenants, telemetry }: CancelPorts, operation: Operation): Promise<void> {
-  const charge = operation.type === 'refund' ? operation.input.chargeOperationId : undefined;
-  const given = await Promise.allSettled([
-    operation.acceptedBy === 'api' ? tenants.leave(operation) : undefined,
-    charge && operation.type === 'refund'
-      ? store.releaseRefund(
-          { tenantId: operation.tenantId, operationId: charge },
-          operation.operationId,
-          operation.input,
-        )
-      : undefined,
-  ]);
-  for (const one of given) {
-    if (one.status === 'rejected')
-      telemetry.tolerated('what it held was not given back', operation, one.reason);
   }
 }

@@ -6,8 +6,10 @@ import {
   decide,
   durableFromDelivery,
 } from './delivery';
+import type { Gate } from './gate';
+import { giveBack, tolerate } from './give-back';
 import type { Limits } from './limits';
-import type { Bound, Operation, OperationId } from './operation';
+import type { Bound, Operation } from './operation';
 import type { Clock, OperationStore, OperationTelemetry, Provider, ServiceCalls, TenantStore } from './ports';
 import type { Settlement } from './state';
 
@@ -16,6 +18,8 @@ export interface AttemptPorts {
   readonly tenants: TenantStore;
   readonly serviceCalls: ServiceCalls;
   readonly provider: Provider;
+  /** The batch's way to the provider. */
+  readonly gate: Gate;
   readonly clock: Clock;
   /** A fencing token that was never used before; short, because every record stores one. */
   readonly newClaimId: () => string;
@@ -35,12 +39,10 @@ export interface Cycle {
 }
 
 /** What a settled attempt means for its message. */
-export async function dispositionOf(cycle: Cycle, settlement: Settlement): Promise<Disposition> {
+export function dispositionOf(cycle: Cycle, settlement: Settlement): Disposition {
   switch (settlement.state) {
     case 'failed':
     case 'cancelled':
-      await giveBackRefund(cycle);
-      return { kind: 'acknowledge', reason: 'settled' };
     case 'succeeded':
     case 'settling':
       return { kind: 'acknowledge', reason: 'settled' };
@@ -67,7 +69,9 @@ export async function carryOut(
   const nowMs = ports.clock();
   const id = delivery.message;
   switch (decision.kind) {
+    // Another write came first: the next delivery finds out what it means.
     case 'claim':
+    case 'reconcile':
       return carryOut(cycle, seen, deferral(ports, delivery, 'contended'));
     case 'defer': {
       if (!keepsWaitInTable(ports, delivery, decision.delaySeconds) || !mayBeKept(seen, nowMs))
@@ -83,8 +87,8 @@ export async function carryOut(
       const { parkedReason } = decision;
       const write = await store.park({ seen, parkedReason, nowMs, sentAtMs: delivery.sentAtMs });
       if (write.kind === 'superseded') return contended(cycle, write.operation);
-      telemetry.changed(write.operation, seen.state);
-      await leave(ports, write.operation);
+      if (seen.state !== 'parked') telemetry.changed(write.operation, seen.state);
+      await giveBack(ports, write.operation);
       return { kind: 'giveUp', reason: parkedReason };
     }
     case 'fail':
@@ -95,8 +99,7 @@ export async function carryOut(
           : await store.cancel({ seen: needed(seen), nowMs });
       if (write.kind === 'superseded') return contended(cycle, write.operation);
       telemetry.changed(write.operation, seen?.state ?? 'new');
-      await leave(ports, write.operation);
-      await giveBackRefund(cycle);
+      await giveBack(ports, write.operation);
       return { kind: 'acknowledge', reason: 'settled' };
     }
     case 'acknowledge':
@@ -165,33 +168,6 @@ export async function keep(
     'a slot was not kept',
     ports.tenants.keepSlot(operation, claimId, untilMs),
   );
-}
-
-export async function leave(ports: AttemptPorts, operation: Operation): Promise<void> {
-  if (operation.acceptedBy !== 'api') return;
-  await tolerate(ports, operation, 'an accepted place was not given back', ports.tenants.leave(operation));
-}
-
-/** A refund that ended without an effect holds no part of its charge any more. */
-async function giveBackRefund({ ports, delivery }: Cycle): Promise<void> {
-  const { message } = delivery;
-  if (message.type !== 'refund') return;
-  const charge = { tenantId: message.tenantId, operationId: message.input.chargeOperationId };
-  const given = ports.store.releaseRefund(charge, message.operationId, message.input);
-  await tolerate(ports, message, "a refund's part of its charge was not given back", given);
-}
-
-async function tolerate(
-  ports: AttemptPorts,
-  id: OperationId,
-  what: string,
-  work: Promise<void>,
-): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    ports.telemetry.tolerated(what, id, error);
-  }
 }
 
 /** A message can live for about a month; a record that is still asked for must outlive it. */

@@ -1,5 +1,5 @@
 import type { OperationRecord } from './operation';
-import type { Clock } from './ports';
+import type { Clock, ProviderSwitch } from './ports';
 import type { State } from './state';
 
 /** The states of an operation that has not ended. */
@@ -8,6 +8,7 @@ export type OpenState = Extract<State, 'queued' | 'running' | 'settling' | 'park
 /** What the attention index knows of an operation. */
 export interface OpenOperation
   extends Pick<OperationRecord, 'createdAtMs' | 'parkedAtMs' | 'effectPossibleSinceMs'> {
+  readonly dueAtMs: number;
   readonly state: OpenState;
   readonly type: 'charge' | 'refund';
 }
@@ -24,16 +25,19 @@ export interface Census {
   readonly open: Readonly<Record<OpenOperation['type'], Readonly<Record<OpenState, number>>>>;
   /**
    * Age of the oldest, 0 where there is none: waiting (queued or running) since it was first heard of, settling since its
-   * effect became possible, parked since then.
+   * effect became possible, parked since then; and how late the one is that was due first.
    */
-  readonly oldestMs: Readonly<Record<'waiting' | 'settling' | 'parked', number>>;
+  readonly oldestMs: Readonly<Record<'waiting' | 'settling' | 'parked' | 'due', number>>;
   /** False when there were more than are counted, or the time was up. */
   readonly isWhole: boolean;
   readonly unreadable: number;
+  /** No calls are made: the breaker is open, or the service is paused. */
+  readonly isStopped: boolean;
 }
 
 export interface CensusPorts {
   readonly open: OpenOperations;
+  readonly provider: Pick<ProviderSwitch, 'states'>;
   readonly clock: Clock;
 }
 
@@ -47,12 +51,12 @@ export const asksForCensus = (event: unknown): boolean =>
   typeof event === 'object' && event !== null && 'census' in event && event.census === true;
 
 /**
- * Counts what is open, by type and state, and says how old the oldest are. A number for people: nothing is decided by it.
+ * Counts what is open, by type and state, and says how old the oldest are, and whether calls are made. A number for people: nothing is decided by it.
  * @param untilMs when to stop
  */
-export async function takeCensus({ open, clock }: CensusPorts, untilMs: number): Promise<Census> {
+export async function takeCensus({ open, provider, clock }: CensusPorts, untilMs: number): Promise<Census> {
   const counts = { charge: none(), refund: none() };
-  const oldestMs = { waiting: 0, settling: 0, parked: 0 };
+  const oldestMs = { waiting: 0, settling: 0, parked: 0, due: 0 };
   let unreadable = 0;
   let isWhole = true;
   for (let shard = 0; shard < open.shards; shard++) {
@@ -71,10 +75,12 @@ export async function takeCensus({ open, clock }: CensusPorts, untilMs: number):
         counts[operation.type][operation.state] += 1;
         const { since, kind } = ageOf(operation);
         oldestMs[kind] = Math.max(oldestMs[kind], clock() - since);
+        oldestMs.due = Math.max(oldestMs.due, clock() - operation.dueAtMs);
       }
     }
   }
-  return { open: counts, oldestMs, isWhole, unreadable };
+  const isStopped = (await provider.states()).some(({ breaker }) => breaker !== undefined);
+  return { open: counts, oldestMs, isWhole, unreadable, isStopped };
 }
 
 const none = () => ({ queued: 0, running: 0, settling: 0, parked: 0 });

@@ -36,6 +36,8 @@ export type Disposition =
 export type Decision =
   | Disposition
   | { readonly kind: 'claim'; readonly isRedrive: boolean }
+  /** What happened is asked for before anything else: parked for `parkedReason` where it cannot be told. */
+  | { readonly kind: 'reconcile'; readonly parkedReason: ParkedReason }
   | { readonly kind: 'park'; readonly parkedReason: ParkedReason }
   | { readonly kind: 'fail'; readonly error: OperationError }
   | { readonly kind: 'cancel' };
@@ -48,6 +50,16 @@ const hourMs = 3_600_000;
 /** An effect that became possible at this time or before is outside the provider window. */
 export const windowOpensAtMs = (limits: Limits, nowMs: number): number =>
   nowMs - limits.providerWindowHours * hourMs;
+
+/** What the provider window counts from: the first possible effect, or the listing that proved that there was none. */
+export const windowSinceMs = (
+  { effectPossibleSinceMs, absentProvenAtMs }: Operation,
+  nowMs: number,
+): number => effectPossibleSinceMs ?? absentProvenAtMs ?? nowMs;
+
+/** The provider only repeats what it saved under the key: nothing but a person's proof of absence gives it a new one. */
+export const isKeySpent = ({ parkedReason }: Operation): boolean =>
+  parkedReason === 'provider_key_spent' || parkedReason === 'provider_conflict';
 
 /** What the record as it is means for a delivery. Also the answer when a write is superseded. */
 export function decide(
@@ -73,9 +85,9 @@ export function decide(
   }
   if (operation.cancelRequestedAtMs !== undefined && effectPossibleSinceMs === undefined)
     return { kind: 'cancel' };
-  const isWindowClosed = (effectPossibleSinceMs ?? nowMs) <= windowOpensAtMs(limits, nowMs);
+  const isWindowClosed = windowSinceMs(operation, nowMs) <= windowOpensAtMs(limits, nowMs);
   if (state === 'parked') return decideParked(delivery, operation, isWindowClosed, nowMs);
-  if (isWindowClosed) return { kind: 'park', parkedReason: 'provider_window_closed' };
+  if (isWindowClosed) return { kind: 'reconcile', parkedReason: 'provider_window_closed' };
   if (operation.attemptCount >= operation.attemptLimit)
     return { kind: 'park', parkedReason: 'attempts_exhausted' };
   if (isPastDeadline(operation, nowMs)) return { kind: 'fail', error: deadlineExceeded };
@@ -110,9 +122,8 @@ function decideParked(
   const reason = operation.parkedReason ?? 'attempts_exhausted';
   const isDraining = delivery.sentAtMs <= (operation.parkedAtMs ?? 0);
   if (isDraining) return { kind: 'giveUp', reason };
-  if (isWindowClosed) return { kind: 'giveUp', reason: 'provider_window_closed' };
-  // The provider repeats its saved error under this key: only a proof of absence gives it a new one.
-  if (reason === 'provider_key_spent' || reason === 'provider_conflict') return { kind: 'giveUp', reason };
+  if (isKeySpent(operation)) return { kind: 'reconcile', parkedReason: reason };
+  if (isWindowClosed) return { kind: 'reconcile', parkedReason: 'provider_window_closed' };
   if (isPastDeadline(operation, nowMs)) return { kind: 'fail', error: deadlineExceeded };
   if (operation.redriveCount >= maxRedrives) return { kind: 'giveUp', reason: 'redrives_exhausted' };
   return { kind: 'claim', isRedrive: true };

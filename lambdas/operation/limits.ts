@@ -44,10 +44,9 @@ const limitsSchema = z.object({
   retryBaseSeconds: z._default(wholeNumber(1, 900), 10),
   /** The longest back-off. */
   retryCapSeconds: z._default(wholeNumber(1, 3600), 300),
-  // Checked, and not enforced yet: the retry budget, the breaker and the quiet hours are the next part of the service.
-  /** Retries that the whole service may make, in percent of its first attempts. */
+  /** Retries that the whole service may make in a window, in percent of its first attempts there. */
   retryBudgetPercent: z._default(wholeNumber(0, 100), 10),
-  /** Retries allowed in each window whatever the percentage says, so that a quiet service recovers too. */
+  /** Retries of the whole service allowed in each window whatever the percentage says, so that a quiet service recovers too. */
   retryBudgetFloor: z._default(wholeNumber(0, 10_000), 10),
   /** The length of the retry budget's window. */
   retryBudgetWindowSeconds: z._default(wholeNumber(1, 3600), 60),
@@ -57,6 +56,8 @@ const limitsSchema = z.object({
   breakerMinCalls: z._default(wholeNumber(1, 10_000), 20),
   /** How long the breaker stays open before it lets one probe through. */
   breakerOpenSeconds: z._default(wholeNumber(1, 3600), 30),
+  /** Parts of the provider's record, each with its share of the floor, and its own percentage and breaker: each batch writes one of them once, and a part takes about 1000 writes a second. */
+  providerShards: z._default(wholeNumber(1, 100), 1),
   /** The longest that one provider call may take. */
   providerTimeoutSeconds: z._default(wholeNumber(1, 80), 10),
   /** No provider POST later than this after an effect became possible: Stripe may forget a key once it is 24 h old. https://docs.stripe.com/api/idempotent_requests */

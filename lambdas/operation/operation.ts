@@ -28,7 +28,7 @@ export interface OperationRecord extends OperationId {
   readonly state: State;
   /** The fencing token of the last claim; before the first, that of the API request that accepted the operation. Every write after a claim is conditional on it. */
   readonly claimId?: string;
-  /** Present exactly while running. */
+  /** When the last claim's lease ends, or ended. It holds the operation only while that is running. */
   readonly leaseExpiresAtMs?: number;
   /**
    * Attempts so far. A claim counts its attempt before the call, so that a crash needs no write; only proof
@@ -42,7 +42,9 @@ export interface OperationRecord extends OperationId {
   readonly effectPossibleSinceMs?: number;
   /** The claim that set `effectPossibleSinceMs`: only its own "nothing was done" removes it. */
   readonly effectPossibleClaimId?: string;
-  /** The provider's idempotency key: stored by the first claim, the same in every attempt. */
+  /** When a listing last proved that no effect existed: the provider window of later attempts counts from it. */
+  readonly absentProvenAtMs?: number;
+  /** The provider's idempotency key: stored by the first claim, the same in every attempt; only a person's proof of absence changes it. */
   readonly providerKey: string;
   /** Which parameters the adapter builds from `input`: stored by the first claim, so that a deploy changes no retry. */
   readonly providerParamsVersion: number;
@@ -53,6 +55,10 @@ export interface OperationRecord extends OperationId {
   readonly parkedReason?: ParkedReason;
   /** Messages sent before it are on their way to the dead-letter queue; later ones are redrives. */
   readonly parkedAtMs?: number;
+  /** Parked for an hour, and what happened could not be found out: a person was told. */
+  readonly escalatedAtMs?: number;
+  /** What a person last did to it, beside the API. */
+  readonly intervention?: Intervention;
   /** The caller changed its mind: takes effect where it is proven that no effect happened, and only there. */
   readonly cancelRequestedAtMs?: number;
   /** Never attempted by then, the operation fails. */
@@ -74,6 +80,14 @@ export interface OperationRecord extends OperationId {
 export interface RefundPart {
   readonly amountMinor: number;
   readonly reservedAtMs: number;
+}
+
+/** `by` is who says so, at most 64 characters; `evidence` what it rests on, at most 200. */
+export interface Intervention {
+  readonly action: 'settled' | 'proven_absent' | 'retried' | 'cancelled' | 'discarded';
+  readonly by: string;
+  readonly atMs: number;
+  readonly evidence?: string;
 }
 
 /** A newer build wrote the record, and this one cannot read it: nothing is known, and nothing may be done. */

@@ -26,6 +26,8 @@ export type Outcome =
 
 export type NotSentReason =
   | 'rate_limited'
+  /** Another request works on the same object: this customer's, not everybody's. */
+  | 'lock_timeout'
   | 'connection_refused'
   | 'unauthorized'
   /** Nobody has set the provider's key yet. */
@@ -50,3 +52,17 @@ export interface OperationError {
   /** The issuer's reason for a decline. */
   readonly declineCode?: string;
 }
+
+/** What the provider says when it is asked what became of an operation. */
+export type Finding =
+  /** Its effect, as it stands: moved, under way, or ended without money moving and for good. */
+  | {
+      readonly kind: 'found';
+      readonly outcome: Extract<Outcome, { kind: 'succeeded' | 'accepted' | 'declined' }>;
+    }
+  /** The whole list of what it could be was read, and it is not in it. */
+  | { readonly kind: 'absent' }
+  /** It cannot be told: the list is not to be read, or not to be understood. */
+  | { readonly kind: 'unknown'; readonly reason: string }
+  /** The provider cannot be asked at the moment. */
+  | { readonly kind: 'unavailable'; readonly reason: string };

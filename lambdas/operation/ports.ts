@@ -1,5 +1,6 @@
-import type { Bound, Operation, OperationId, RefundPart } from './operation';
-import type { OperationError, Outcome } from './outcome';
+import type { Bound, Intervention, Operation, OperationId, RefundPart } from './operation';
+import type { Finding, OperationError, Outcome } from './outcome';
+import type { Breaker, ProviderState } from './provider-state';
 import type { ParkedReason, Settlement, State } from './state';
 import type { Tenant } from './tenant';
 
@@ -16,6 +17,10 @@ export interface ClaimRequest {
   readonly leaseExpiresAtMs: number;
   /** An effect that became possible before this is outside the provider window. */
   readonly windowOpensAtMs: number;
+  /** When an effect becomes possible by this claim: now, or when a listing last proved that there was none. */
+  readonly effectSinceMs: number;
+  /** Whether the retry budget paid for it, or it is the breaker's probe. A first attempt needs neither, and is refused where one was made. */
+  readonly paidBy: 'nobody' | 'budget' | 'probe';
   /** When the reconciler should look, where the message may not come back. */
   readonly dueAtMs?: number;
   /** A parked operation whose message was sent again: raises the attempt limit. */
@@ -31,15 +36,22 @@ export type ClaimWrite =
   /** A clause did not hold; the operation as it is says which. */
   | { readonly kind: 'refused'; readonly operation: Operation };
 
-/** What a settle asks for. Conditional on the claim; with proof of an effect, on any state that is not terminal. */
+/**
+ * What a settle asks for. Conditional on the claim, or for a reconciliation on the operation still being as it was read, by
+ * its state and claim, and held by no live lease; with proof of an effect, on any state that is not terminal.
+ */
 export interface SettleRequest {
-  /** The operation as the claim left it. */
+  /** The operation as the claim left it, or as the reconciliation read it. */
   readonly operation: Operation;
-  readonly claimId: string;
+  readonly by: 'claim' | 'reconciliation';
   readonly settlement: Settlement;
   readonly nowMs: number;
-  /** When the delivery's message was sent: a park must not be earlier, or the message would look redriven. */
+  /** When the delivery's message was sent: a park must not be earlier, or the message would look redriven. 0 without one. */
   readonly sentAtMs: number;
+  /** Whether the claim was the breaker's probe, which used up no attempt of the operation's own. */
+  readonly isProbe?: boolean;
+  /** The person on whose word it is settled. */
+  readonly intervention?: Intervention;
   /** Of a requeued operation: when the reconciler sends its message again. Absent while its message comes back by itself. */
   readonly dueAtMs?: number;
 }
@@ -83,8 +95,8 @@ export type Written =
  * write whose first answer was lost recognises its own work. Throws only when the store cannot be reached.
  */
 export interface OperationStore {
-  /** One batch read: the records of the ids and of the tenants, as far as they exist. At most 100 together. */
-  look(ids: readonly OperationId[], tenantIds?: readonly string[]): Promise<Seen>;
+  /** One batch read: the records of the ids, of the tenants and of the provider's shard, as far as they exist. At most 100 together. */
+  look(ids: readonly OperationId[], tenantIds?: readonly string[], providerShard?: number): Promise<Seen>;
   claim(request: ClaimRequest): Promise<ClaimWrite>;
   settle(request: SettleRequest): Promise<Written>;
   park(request: ParkRequest): Promise<Written>;
@@ -106,6 +118,8 @@ export interface OperationStore {
     refundId: string,
     part: Pick<RefundPart, 'amountMinor'> & Partial<RefundPart>,
   ): Promise<void>;
+  /** Records what a person did to it, if it still is as it was seen. */
+  intervene(request: UnclaimedRequest & { readonly intervention: Intervention }): Promise<Written>;
   /** Moves the end of a terminal record's retention to a full period from now. */
   extendRetention(id: OperationId, nowMs: number): Promise<void>;
 }
@@ -119,6 +133,8 @@ export interface Seen {
   readonly tenants: ReadonlyMap<string, Tenant>;
   /** Ids of tenants whose records this build cannot read. */
   readonly unreadableTenants: ReadonlySet<string>;
+  /** Undefined when it was not asked for, or does not exist yet. */
+  readonly provider: ProviderState | undefined;
 }
 
 export interface SlotRequest {
@@ -145,6 +161,46 @@ export interface TenantStore {
   leave(id: OperationId, seenAtMs?: number): Promise<void>;
 }
 
+/** What a batch of attempts adds to the window's counts. */
+export interface Calls {
+  /** Tells the write from another batch's: repeated, it is made once. */
+  readonly reportId: string;
+  readonly calls: number;
+  readonly failures: number;
+  /** Tokens that first attempts earned. */
+  readonly earned: number;
+  /** Tokens that were taken in the window that began then, and not spent. */
+  readonly unspent: number;
+  readonly takenInWindowMs: number;
+}
+
+/** The retry budget and the breaker of the whole service, in a shard of the provider's record. Each write is conditional. */
+export interface ProviderSwitch {
+  /** Takes the tokens of up to `wanted` retries. @returns how many, and of which window */
+  takeRetries(
+    shard: number,
+    seen: ProviderState | undefined,
+    wanted: number,
+    nowMs: number,
+  ): Promise<{ readonly granted: number; readonly windowStartMs: number }>;
+  /** Wins the one probe of an open breaker, until `untilMs`. @returns whether it did */
+  takeProbe(seen: ProviderState, nowMs: number, untilMs: number): Promise<boolean>;
+  /** Adds a batch's calls to the window's. */
+  report(shard: number, seen: ProviderState | undefined, calls: Calls, nowMs: number): Promise<ProviderState>;
+  /** Opens the breaker, if it is closed. @returns whether it was */
+  open(shard: number, breaker: Breaker): Promise<boolean>;
+  /** Closes it after the probe that holds `untilMs` succeeded. @returns whether it was open for that probe */
+  close(shard: number, untilMs: number): Promise<boolean>;
+  /** Lets the next probe try at `probeAtMs`, after that one did not succeed. */
+  probeLater(shard: number, untilMs: number, probeAtMs: number, reason: Breaker['reason']): Promise<void>;
+  /** All shards as they are, those that exist. */
+  states(): Promise<ProviderState[]>;
+  /** A person's pause, of every shard and over any breaker. */
+  pause(breaker: Breaker): Promise<void>;
+  /** Closes every shard, whatever opened it. @returns whether any was open */
+  resume(): Promise<boolean>;
+}
+
 /** The daily limit of the whole service's provider calls. */
 export interface ServiceCalls {
   /** Counts a call of today. @returns false when the limit leaves none */
@@ -159,8 +215,29 @@ export interface Provider {
   /** @param timeoutMs the longest that the call may take, all of its parts together */
   charge(operation: Operation & { readonly type: 'charge' }, timeoutMs: number): Promise<Outcome>;
   refund(operation: Operation & { readonly type: 'refund' }, timeoutMs: number): Promise<Outcome>;
+  /**
+   * Asks what became of the operation: by its reference, else by the list of what it could be. Moves no money; what still
+   * waits for the customer is ended.
+   */
+  find(operation: Operation, timeoutMs: number): Promise<Finding>;
+  /** Reads one effect and says whose it is. Changes nothing. */
+  inspect(operation: Operation, providerRef: string, timeoutMs: number): Promise<Inspection>;
+  /** Whether the key may do all that the service needs. Moves no money. */
+  check(timeoutMs: number): Promise<readonly Check[]>;
   /** The parameters that a new operation's attempts are built with. */
   readonly paramsVersion: number;
+}
+
+export interface Inspection {
+  readonly finding: Exclude<Finding, { kind: 'absent' }>;
+  /** Whether its metadata names the operation, another one, or none. */
+  readonly owner: 'this' | 'another' | 'unmarked';
+}
+
+export interface Check {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly said: string;
 }
 
 /** The queue that operations are sent to. */
@@ -175,13 +252,11 @@ export interface OperationTelemetry {
   /** One provider call, and how long it took. */
   attempted(operation: Operation, outcome: Outcome, elapsedMs: number): void;
   /** What a reconciliation found out about an operation. */
-  reconciled(
-    operation: Operation,
-    finding: 'found' | 'absent' | 'unknown' | 'unavailable',
-    reason?: string,
-  ): void;
+  reconciled(operation: Operation, finding: Finding['kind'], reason?: string): void;
   /** Parked for an hour, and what happened cannot be told. Wakes a person. */
   escalated(operation: Operation): void;
+  /** What a person did to an operation. */
+  intervened(operation: Operation, intervention: Intervention): void;
   changed(operation: Operation, from: State | 'new', outcome?: Outcome): void;
   /** The provider proved an effect of an operation whose record ended otherwise. Wakes a person. */
   contradicted(operation: Operation, providerRef: string): void;
@@ -191,10 +266,16 @@ export interface OperationTelemetry {
   kept(operation: Operation, reason: string, dueAtMs: number): void;
 }
 
+/** Told of the breaker's changes, and once a batch how budget and breaker stand. */
+export interface ProviderTelemetry {
+  provider(state: ProviderState): void;
+  breaker(change: 'opened' | 'closed' | 'probed', reason: Breaker['reason'], details?: object): void;
+}
+
 /** The attention index: operations that no message will bring back by itself. */
 export interface DueOperations {
   /** Those due at `nowMs` or before, oldest first in each shard, in bounded pages. */
   pages(nowMs: number): AsyncIterable<readonly Operation[]>;
-  /** Sets the next due time, if the operation still is as it was read. @returns whether it was */
-  postpone(operation: Operation, dueAtMs: number): Promise<boolean>;
+  /** Sets the next due time, and that a person was told, if the operation still is as it was read. @returns whether it was */
+  postpone(operation: Operation, dueAtMs: number, escalatedAtMs?: number): Promise<boolean>;
 }

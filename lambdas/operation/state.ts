@@ -13,7 +13,7 @@ export type State = (typeof states)[number];
 
 /** Every legal move. A terminal state is never changed. */
 export const legalMoves: Readonly<Record<State, readonly State[]>> = {
-  queued: ['running', 'settling', 'parked', 'succeeded', 'failed', 'cancelled'],
+  queued: ['queued', 'running', 'settling', 'parked', 'succeeded', 'failed', 'cancelled'],
   running: ['running', 'queued', 'settling', 'parked', 'succeeded', 'failed', 'cancelled'],
   settling: ['succeeded', 'failed', 'parked'],
   parked: ['running', 'queued', 'settling', 'succeeded', 'failed', 'cancelled'],
@@ -48,9 +48,16 @@ export type Settlement =
   | { readonly state: 'succeeded'; readonly providerRef: string; readonly result: EffectResult }
   | { readonly state: 'settling'; readonly providerRef: string }
   | { readonly state: 'failed'; readonly error: OperationError; readonly providerRef?: string }
-  /** Only from an attempt that proved that nothing was done, and nothing was possible before. */
+  /** Only from a proof that nothing was done, and nothing was possible before. */
   | { readonly state: 'cancelled' }
   | ({ readonly state: 'queued'; readonly reason: string; readonly providerRef?: string } & Evidence)
+  /** From a reconciliation or a person: no effect exists, so the operation is as good as new. The key is the one to go on with. */
+  | {
+      readonly state: 'queued';
+      readonly reason: 'absence_proven';
+      readonly effect: 'absent';
+      readonly providerKey: string;
+    }
   | ({
       readonly state: 'parked';
       readonly parkedReason: ParkedReason;

@@ -72,6 +72,8 @@ export const metrics = {
   ProviderCallMs: milliseconds('reason'),
   /** Reconciliations, by what they found. */
   Reconciled: count('reason'),
+  /** What people did to operations, by what it was. */
+  Intervened: count('reason'),
   /** API requests that were answered with a problem, by its type. */
   RequestRefused: count('reason'),
   RequestReplayed: count('type'),
@@ -95,8 +97,6 @@ export const metrics = {
   DueSettled: count('service'),
   DueLeft: count('service'),
   DueFailed: count('service'),
-  /** How late the operation is that was due first. */
-  OldestDueMs: milliseconds('service'),
   /** Operations of the attention index by state, as the census counts them every ten minutes. */
   OpenQueued: level('type'),
   OpenRunning: level('type'),
@@ -106,6 +106,8 @@ export const metrics = {
   OldestWaitingMs: milliseconds('service'),
   OldestSettlingMs: milliseconds('service'),
   OldestParkedMs: milliseconds('service'),
+  /** How late the operation is that was due first: 0 when none is late. */
+  OldestDueMs: milliseconds('service'),
 } as const satisfies Record<string, Metric>;
 
 export type MetricName = keyof typeof metrics;

@@ -1,10 +1,12 @@
 import { Logger } from '@aws-lambda-powertools/logger';
+import type { BroughtOn } from '../operation/bring-on';
 import type { Census } from '../operation/census';
 import type { Disposition } from '../operation/delivery';
 import type { Ids } from '../operation/message';
-import type { Operation, OperationId } from '../operation/operation';
-import type { Outcome } from '../operation/outcome';
-import type { OperationTelemetry } from '../operation/ports';
+import type { Intervention, Operation, OperationId } from '../operation/operation';
+import type { Finding, Outcome } from '../operation/outcome';
+import type { OperationTelemetry, ProviderTelemetry } from '../operation/ports';
+import type { Breaker, ProviderState } from '../operation/provider-state';
 import { isTerminal, type State } from '../operation/state';
 import { MetricBuffer } from './metric-buffer';
 import type { MetricName } from './metrics';
@@ -15,26 +17,6 @@ export interface Source {
   readonly messageId?: string;
   readonly receiveCount?: number;
   readonly requestId: string;
-}
-
-/** What a run of the reconciler did. */
-export interface ReconcilerRun {
-  readonly sent: number;
-  readonly settled: number;
-  readonly left: number;
-  readonly failed: number;
-  readonly escalated: number;
-  /** How late the operation was that had been due first; 0 when none was due. */
-  readonly oldestDueAgeMs: number;
-}
-
-/** How one shard of the provider's record stands. */
-export interface ProviderGauges {
-  readonly windowCalls: number;
-  readonly windowFailures: number;
-  readonly retryTokens: number;
-  /** Present while no calls are made. */
-  readonly breaker?: { readonly reason: string };
 }
 
 export interface TelemetryOptions {
@@ -56,7 +38,7 @@ export interface RequestAbout extends Partial<OperationId> {
  * One log line and one count, by job type, for everything that happens to an operation or a message. Never a body, a
  * secret, or what an error quotes of either. What is counted is printed by `flush`, at the end of an invocation.
  */
-export class Telemetry {
+export class Telemetry implements ProviderTelemetry {
   readonly #logger: Logger;
   readonly #metrics: MetricBuffer;
   readonly #maxReceiveCount: number;
@@ -96,16 +78,14 @@ export class Telemetry {
     this.#metrics.add('RequestReplayed', 1, { type: typeOf(about) });
   }
 
-  /** How the provider's budget and breaker stand, once a batch. */
-  provider({ breaker, retryTokens, windowCalls, windowFailures }: ProviderGauges): void {
+  provider({ breaker, retryTokens, windowCalls, windowFailures }: ProviderState): void {
     this.#metrics.add('BreakerOpen', breaker === undefined ? 0 : 1);
     this.#metrics.add('RetryTokens', retryTokens);
     this.#metrics.add('WindowCalls', windowCalls);
     this.#metrics.add('WindowFailures', windowFailures);
   }
 
-  /** A change of the switch between us and the provider, by itself or by a person. */
-  breaker(change: keyof typeof breakerChanges, reason: string, details: object = {}): void {
+  breaker(change: keyof typeof breakerChanges, reason: Breaker['reason'], details: object = {}): void {
     const { level, metric, isOpen } = breakerChanges[change];
     this.#logger[level](`breaker ${change}`, { ...details, reason });
     this.#metrics.add(metric);
@@ -113,19 +93,22 @@ export class Telemetry {
   }
 
   /** The reconciler's heartbeat, and what it did. */
-  ran(run: ReconcilerRun): void {
+  ran(done: BroughtOn): void {
     this.#metrics.add('ReconcilerRun');
-    this.#metrics.add('DueSent', run.sent);
-    this.#metrics.add('DueSettled', run.settled);
-    this.#metrics.add('DueLeft', run.left);
-    this.#metrics.add('DueFailed', run.failed);
-    this.#metrics.add('OldestDueMs', run.oldestDueAgeMs);
-    if (run.failed > 0) this.#logger.warn('due operations could not be brought on', { ...run });
-    else if (run.sent + run.settled + run.left > 0) this.#logger.info('due operations', { ...run });
+    this.#metrics.add('DueSent', done.sent);
+    this.#metrics.add('DueSettled', done.settled);
+    this.#metrics.add('DueLeft', done.left);
+    this.#metrics.add('DueFailed', done.failed);
+    if (done.failed > 0) this.#logger.warn('due operations could not be brought on', { ...done });
+    else if (Object.values(done).some((count) => count > 0)) this.#logger.info('due operations', { ...done });
   }
 
-  /** How many operations are open that no message brings back by itself, and how old the oldest are. */
-  census({ open, oldestMs, isWhole, unreadable }: Census): void {
+  /**
+   * How many operations are open that no message brings back by itself, and how old the oldest are; and how the provider
+   * stands, for a service that has no batches to tell it.
+   */
+  census({ open, oldestMs, isWhole, unreadable, isStopped }: Census): void {
+    this.#metrics.add('BreakerOpen', isStopped ? 1 : 0);
     for (const [type, states] of Object.entries(open)) {
       this.#metrics.add('OpenQueued', states.queued, { type });
       this.#metrics.add('OpenRunning', states.running, { type });
@@ -135,6 +118,7 @@ export class Telemetry {
     this.#metrics.add('OldestWaitingMs', oldestMs.waiting);
     this.#metrics.add('OldestSettlingMs', oldestMs.settling);
     this.#metrics.add('OldestParkedMs', oldestMs.parked);
+    this.#metrics.add('OldestDueMs', oldestMs.due);
     if (isWhole && unreadable === 0) this.#logger.info('open operations', { open, oldestMs });
     else
       this.#logger.warn('open operations, as far as they were counted', {
@@ -224,16 +208,28 @@ class DeliveryTelemetry implements OperationTelemetry {
     this.#count('Contradicted', operation.type);
   }
 
-  reconciled(operation: Operation, finding: string, reason?: string): void {
+  reconciled(operation: Operation, finding: Finding['kind'], reason?: string): void {
     const found = reason === undefined ? finding : codeShown(`${finding}:${reason}`);
     this.logger.info('operation reconciled', {
       ...this.source,
       ...idsOf(operation),
       type: operation.type,
       state: operation.state,
+      parkedReason: operation.parkedReason,
       found,
     });
     this.#count('Reconciled', operation.type, found);
+  }
+
+  intervened(operation: Operation, { action, by, evidence }: Intervention): void {
+    this.logger.warn(`operation ${action} by a person`, {
+      ...this.source,
+      ...idsOf(operation),
+      type: operation.type,
+      by,
+      evidence: evidence === undefined ? undefined : redacted(evidence),
+    });
+    this.#count('Intervened', operation.type, action);
   }
 
   escalated(operation: Operation): void {

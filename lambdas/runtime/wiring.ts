@@ -1,16 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { DynamoDbOpen } from '../adapters/dynamodb-open';
 import { DynamoDbStore } from '../adapters/dynamodb-store';
 import { DynamoDbTenants } from '../adapters/dynamodb-tenants';
 import { SqsJobQueue } from '../adapters/sqs-job-queue';
 import { newestParamsVersion } from '../adapters/stripe-params';
 import { TableClient } from '../adapters/table-client';
 import type { AcceptPorts } from '../operation/accept';
-import type { CensusPorts } from '../operation/census';
 import { type Limits, limitConflicts, settleReserveMs, unknownLimits } from '../operation/limits';
-import type { SendDuePorts } from '../operation/send-due';
 import { type ServiceEnvironment, serviceEnvironment, type Variables } from './env';
 import { Telemetry } from './telemetry';
 
@@ -40,20 +37,6 @@ export function createApi(variables: Variables): Api {
     providerParamsVersion: newestParamsVersion,
   };
   return { ports, telemetry, tenantClaim: environment.tenantClaim };
-}
-
-/** @throws EnvironmentError when a variable is missing or wrong */
-export function createReconciler(variables: Variables): {
-  readonly ports: SendDuePorts;
-  readonly census: CensusPorts;
-  readonly telemetry: Telemetry;
-} {
-  const environment = serviceEnvironment(variables);
-  const { table, store, clock, telemetry, sqs } = createService(environment, variables);
-  const { limits } = environment;
-  const queue = new SqsJobQueue(sqs, environment.queueUrl, clock);
-  const census = { open: new DynamoDbOpen(table, limits.openShards), clock };
-  return { ports: { due: store, queue, clock, limits }, census, telemetry };
 }
 
 /** What all functions share. The clients are made once per process. */

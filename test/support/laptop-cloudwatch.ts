@@ -25,12 +25,12 @@ export class LaptopCloudWatch {
     });
   }
 
-  /** Forgets what was recorded, and begins in a period of its own for every alarm. */
+  /** Forgets what was recorded, and begins in periods of its own for every alarm, which has been looking for a while. */
   async begin(): Promise<void> {
     this.logs();
     await this.stack.clock.advance(3_600_000);
     this.recorded = new RecordedMetrics();
-    this.#fromMs = this.stack.clock.now();
+    this.#fromMs = this.stack.clock.now() - 1_800_000;
     this.#oldestSentAtMs = undefined;
   }
 

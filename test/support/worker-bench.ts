@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { DeleteMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
 import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda';
 import type { Accepted } from '../../lambdas/operation/accept';
+import type { BroughtOn } from '../../lambdas/operation/bring-on';
 import type { Cancelled } from '../../lambdas/operation/cancel';
 import type { Message } from '../../lambdas/operation/message';
+import type { OperatorAnswer } from '../../lambdas/operation/operate';
 import type { OperationId } from '../../lambdas/operation/operation';
-import type { SentDue } from '../../lambdas/operation/send-due';
 import { type LocalStack, type LocalStackOptions, startLocalStack } from '../../local/stack';
 import type { StripeStandIn } from '../../local/stripe-stand-in';
 
@@ -24,7 +25,11 @@ export interface WorkerBench {
   /** Asks for a cancel, as the API does. */
   cancel(of: OperationId): Promise<Cancelled>;
   /** One run of the reconciler, with the event that started it. */
-  reconcile(event?: object): Promise<SentDue>;
+  reconcile(event?: object): Promise<BroughtOn>;
+  /** Has the reconciler ask about one operation. */
+  reconcileOne(of: OperationId): Promise<OperatorAnswer>;
+  /** What a person asks for through the function of that name. */
+  operate(request: object): Promise<OperatorAnswer>;
   /** The delays that the handler set since the last call, by receipt handle, in seconds. */
   visibilities(): Map<string, number>;
   /** Log lines and metrics since the last call. */
@@ -39,9 +44,17 @@ export interface DeliverOptions {
   readonly remainingMs?: () => number;
 }
 
-/** Time is the stack's clock, for the handler too. A tenant has 50 places, so that what one test leaves behind stops no other. */
+/**
+ * Time is the stack's clock, for the handler too. A tenant has 50 places, retries have a large budget and the breaker wants
+ * many calls, so that what one test leaves behind stops no other.
+ */
 export async function startWorkerBench(options: LocalStackOptions = {}): Promise<WorkerBench> {
-  const limits = { tenantMaxRunning: 50, ...options.limits };
+  const limits = {
+    tenantMaxRunning: 50,
+    retryBudgetFloor: 10_000,
+    breakerMinCalls: 10_000,
+    ...options.limits,
+  };
   const stack = await startLocalStack({ ...options, limits, startEventSource: false });
   const { stripe } = stack;
   if (!stripe) throw new Error('The bench needs the Stripe stand-in');
@@ -108,11 +121,17 @@ export async function startWorkerBench(options: LocalStackOptions = {}): Promise
     },
     accept: (of) => modules.accept(modules.api(), parsed(of)),
     cancel: (of) => modules.cancel(modules.api(), of),
-    reconcile: (event = {}) =>
-      modules.reconcile(
-        event,
-        contextOf(stack, () => 60_000),
-      ),
+    async reconcile(event = {}) {
+      const done = await modules.reconcile(event, contextOf(stack, aMinute));
+      if ('said' in done) throw new Error('The reconciler answered for one operation');
+      return done;
+    },
+    async reconcileOne({ tenantId, operationId }) {
+      const answer = await modules.reconcile({ tenantId, operationId }, contextOf(stack, aMinute));
+      if ('sent' in answer) throw new Error('The reconciler ran for all operations');
+      return answer;
+    },
+    operate: (request) => modules.operate(request, contextOf(stack, aMinute)),
     visibilities: () => {
       const seen = new Map(visibilities);
       visibilities.clear();
@@ -141,9 +160,10 @@ function loadModules() {
     require('../../lambdas/runtime/wiring') as typeof import('../../lambdas/runtime/wiring');
   const { handler: reconcile } =
     require('../../lambdas/reconcile') as typeof import('../../lambdas/reconcile');
+  const { handler: operate } = require('../../lambdas/operate') as typeof import('../../lambdas/operate');
   const created = createApi(process.env);
   const api = () => ({ ...created.ports, telemetry: created.telemetry.of({ requestId: randomUUID() }) });
-  return { accept, cancel, reconcile, api };
+  return { accept, cancel, reconcile, operate, api };
 }
 
 /** What the API's request parser makes of a job. */
@@ -154,6 +174,8 @@ function parsed(of: Job): Message {
   if (read.kind !== 'message') throw new Error(`This is no job: ${JSON.stringify(read)}`);
   return read.message;
 }
+
+const aMinute = () => 60_000;
 
 function contextOf(stack: LocalStack, remainingMs?: () => number): Context {
   const endMs = performance.now() + stack.limits.workerTimeoutSeconds * 1000;

@@ -58,6 +58,8 @@ function claimOf(operationId: string, changes: Partial<ClaimRequest> = {}): Clai
     nowMs,
     leaseExpiresAtMs: nowMs + 60_000,
     windowOpensAtMs: windowOpensAtMs(limits, nowMs),
+    effectSinceMs: changes.nowMs ?? nowMs,
+    paidBy: 'budget',
     ...changes,
   };
 }
@@ -291,7 +293,7 @@ const settleOf = (
   changes: Partial<SettleRequest> = {},
 ): SettleRequest => ({
   operation: running,
-  claimId: running.claimId ?? '',
+  by: 'claim',
   settlement,
   nowMs: nowMs + 1000,
   sentAtMs: nowMs - 1000,
@@ -391,7 +393,7 @@ describe('a settle', () => {
           : {}),
       });
       const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
-      const write = await store.settle(settleOf(before, proof, { claimId: 'of-ours' }));
+      const write = await store.settle(settleOf({ ...before, claimId: 'of-ours' }, proof));
       if (isTerminal(state)) {
         expect(write).toEqual({ kind: 'superseded', operation: before });
         expect(await stored(before)).toEqual(before);
@@ -748,7 +750,7 @@ test('a refusal that carries the item, as DynamoDB itself gives it, needs no sec
   const known = { tenantId, operationId, ...attributes };
   expect(await of.claim(claimOf(operationId))).toEqual({ kind: 'refused', operation: known });
   const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
-  expect(await of.settle(settleOf(known, proof, { claimId: 'of-ours' }))).toEqual({
+  expect(await of.settle(settleOf({ ...known, claimId: 'of-ours' }, proof))).toEqual({
     kind: 'superseded',
     operation: known,
   });

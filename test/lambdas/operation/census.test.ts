@@ -5,12 +5,14 @@ import {
   type OpenOperations,
   takeCensus,
 } from '../../../lambdas/operation/census';
+import type { ProviderState } from '../../../lambdas/operation/provider-state';
 import { hourMs, nowMs } from '../fixtures';
 
 const open = (changes: Partial<OpenOperation> = {}): OpenOperation => ({
   state: 'queued',
   type: 'charge',
   createdAtMs: nowMs - hourMs,
+  dueAtMs: nowMs + hourMs,
   ...changes,
 });
 
@@ -30,8 +32,15 @@ function index(
     pagesRead: () => read,
   };
 }
-const censusOf = (operations: OpenOperations, untilMs = nowMs + 1000) =>
-  takeCensus({ open: operations, clock: () => nowMs }, untilMs);
+const well: ProviderState = {
+  shard: 0,
+  windowStartMs: nowMs,
+  windowCalls: 0,
+  windowFailures: 0,
+  retryTokens: 1000,
+};
+const censusOf = (operations: OpenOperations, untilMs = nowMs + 1000, states = [well]) =>
+  takeCensus({ open: operations, provider: { states: async () => states }, clock: () => nowMs }, untilMs);
 
 test('all shards are counted by type and state', async () => {
   const operations = index(
@@ -61,11 +70,24 @@ test('an operation waits since it was heard of, settles since its effect was pos
     waiting: 3 * hourMs,
     settling: 4 * hourMs,
     parked: 5 * hourMs,
+    due: 0,
   });
 });
 
+test('what is due says how late it is', async () => {
+  const operations = index([[open({ dueAtMs: nowMs - 7000 }), open({ dueAtMs: nowMs - 2000 })]]);
+  expect((await censusOf(operations)).oldestMs.due).toBe(7000);
+});
+
+test('it says whether calls are made', async () => {
+  const paused = { ...well, shard: 1, breaker: { reason: 'paused', openedAtMs: nowMs } as const };
+  expect((await censusOf(index([]))).isStopped).toBe(false);
+  expect((await censusOf(index([]), nowMs + 1000, [well, paused])).isStopped).toBe(true);
+  expect((await censusOf(index([]), nowMs + 1000, [])).isStopped).toBe(false);
+});
+
 test('nothing open is as old as nothing', async () => {
-  expect((await censusOf(index([], [[]]))).oldestMs).toEqual({ waiting: 0, settling: 0, parked: 0 });
+  expect((await censusOf(index([], [[]]))).oldestMs).toEqual({ waiting: 0, settling: 0, parked: 0, due: 0 });
 });
 
 test('what this build cannot read is counted apart', async () => {

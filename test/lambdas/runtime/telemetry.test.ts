@@ -12,6 +12,7 @@ afterAll(() => {
 
 const telemetry = () => new Telemetry({ service: 'shop', stage: 'test', maxReceiveCount: 8 });
 const source = { messageId: 'm1', receiveCount: 1, requestId: 'r1' };
+const provider = { shard: 0, windowStartMs: nowMs, windowCalls: 0, windowFailures: 0, retryTokens: 0 };
 const succeeded: Outcome = { kind: 'succeeded', providerRef: 'pi_1', result: {} };
 const running = operation({ state: 'running', updatedAtMs: nowMs });
 const ended = operation({ state: 'succeeded', updatedAtMs: nowMs + 250, providerRef: 'pi_1' });
@@ -59,7 +60,7 @@ describe('metrics', () => {
         delivery.changed(ended, 'running', succeeded);
         delivery.disposed({ kind: 'acknowledge', reason: 'settled' }, ended);
       }
-      told.provider({ windowCalls: 5, windowFailures: 1, retryTokens: 900 });
+      told.provider({ ...provider, windowCalls: 5, windowFailures: 1, retryTokens: 900 });
     });
     expect(documents).toHaveLength(3);
     const type = 'charge';
@@ -174,18 +175,15 @@ describe('metrics', () => {
   });
 
   test("the reconciler's heartbeat is there in a run that had nothing to do, without a log line", () => {
-    const idle = { sent: 0, settled: 0, left: 0, failed: 0, escalated: 0, oldestDueAgeMs: 0 };
+    const idle = { sent: 0, settled: 0, left: 0, failed: 0, escalated: 0 };
     const { valuesOf, log } = observe((told) => told.ran(idle));
     expect(valuesOf('ReconcilerRun')).toEqual([1]);
     expect(log).toEqual([]);
-    const busy = observe((told) =>
-      told.ran({ ...idle, sent: 3, settled: 2, failed: 1, oldestDueAgeMs: 7000 }),
-    );
-    expect(['DueSent', 'DueSettled', 'DueFailed', 'OldestDueMs'].map((name) => busy.valuesOf(name))).toEqual([
+    const busy = observe((told) => told.ran({ ...idle, sent: 3, settled: 2, failed: 1 }));
+    expect(['DueSent', 'DueSettled', 'DueFailed'].map((name) => busy.valuesOf(name))).toEqual([
       [3],
       [2],
       [1],
-      [7000],
     ]);
     expect(busy.log).toHaveLength(1);
   });
@@ -207,6 +205,24 @@ describe('metrics', () => {
     });
   });
 
+  test('what a person did is counted by what it was, with who and why in the log', () => {
+    const intervention = {
+      action: 'settled',
+      by: 'Kim',
+      evidence: 'seen "cus_A" in the dashboard',
+      atMs: nowMs,
+    } as const;
+    const { valuesOf, log } = observe((told) => told.of({ requestId: 'r1' }).intervened(ended, intervention));
+    expect(valuesOf('Intervened', { reason: 'settled' })).toEqual([1]);
+    expect(log).toEqual([
+      expect.objectContaining({
+        by: 'Kim',
+        evidence: 'seen (not shown) in the dashboard',
+        operationId: 'op-1001',
+      }),
+    ]);
+  });
+
   test('the breaker is open from its opening to its closing, and each change has a line', () => {
     const changes = (['opened', 'probed', 'closed'] as const).map((change) =>
       observe((told) => told.breaker(change, 'failures', { shard: 0 })),
@@ -217,9 +233,8 @@ describe('metrics', () => {
       ['breaker probed'],
       ['breaker closed'],
     ]);
-    const paused = observe((told) =>
-      told.provider({ windowCalls: 0, windowFailures: 0, retryTokens: 0, breaker: { reason: 'paused' } }),
-    );
+    const breaker = { reason: 'paused', openedAtMs: nowMs } as const;
+    const paused = observe((told) => told.provider({ ...provider, breaker }));
     expect(paused.valuesOf('BreakerOpen')).toEqual([1]);
   });
 });

@@ -1,0 +1,126 @@
+import type { Operation } from './operation';
+import type { DueOperations, JobQueue } from './ports';
+import { type Reconciled, type ReconcilePorts, reconcile } from './reconcile';
+
+export interface BringOnPorts extends ReconcilePorts {
+  readonly due: DueOperations;
+  readonly queue: JobQueue;
+}
+
+export interface BroughtOn {
+  /** Messages sent again. */
+  readonly sent: number;
+  /** Settled by what the provider said. */
+  readonly settled: number;
+  /** Parked for an hour, and now told to a person. */
+  readonly escalated: number;
+  /** Due, and to be looked at later: it cannot be told yet, or another run brought it on. */
+  readonly left: number;
+  /** Could not be brought on now; due again in a minute. */
+  readonly failed: number;
+}
+
+type Fate = keyof BroughtOn;
+
+/**
+ * Brings on what is due: sends the messages of operations that were deferred in the table or accepted and never sent, and
+ * reconciles those that are settling, parked with a possible effect, or left running by a worker that died. Each is
+ * taken by moving its due time; a crash at any point leaves it due.
+ * @param untilMs when to stop; what is left over is due in the next run
+ */
+export async function bringOn(ports: BringOnPorts, untilMs: number): Promise<BroughtOn> {
+  const done = { sent: 0, settled: 0, escalated: 0, left: 0, failed: 0 };
+  // What the provider cannot be asked now it cannot be asked a moment later: the rest of a run only sends.
+  const run = { isProviderAway: false };
+  for await (const page of ports.due.pages(ports.clock())) {
+    await inLanes(page, lanes, untilMs, ports, async (operation) => {
+      done[await bringOnOne(ports, operation, run).catch(() => 'failed' as const)] += 1;
+    });
+    if (ports.clock() >= untilMs) break;
+  }
+  return done;
+}
+
+/** Operations brought on at once: most of them are one call to SQS, some are calls to the provider beside its workers'. */
+const lanes = 10;
+
+async function inLanes<T>(
+  items: readonly T[],
+  count: number,
+  untilMs: number,
+  { clock }: BringOnPorts,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const left = [...items];
+  const lane = async () => {
+    for (let item = left.shift(); item !== undefined && clock() < untilMs; item = left.shift())
+      await work(item);
+  };
+  await Promise.all(Array.from({ length: count }, lane));
+}
+
+async function bringOnOne(
+  ports: BringOnPorts,
+  operation: Operation,
+  run: { isProviderAway: boolean },
+): Promise<Fate> {
+  const { due, clock } = ports;
+  const nowMs = clock();
+  const isQueued = operation.state === 'queued';
+  if (run.isProviderAway && !isQueued) return 'left';
+  if (operation.state === 'running' && (operation.leaseExpiresAtMs ?? 0) >= nowMs) {
+    await due.postpone(operation, (operation.leaseExpiresAtMs ?? nowMs) + minuteMs);
+    return 'left';
+  }
+  // Of two runs at once, the one that moves the due time goes on.
+  const nextMs = nowMs + minuteMs;
+  if (!(await due.postpone(operation, nextMs))) return 'left';
+  const taken = { ...operation, dueAtMs: nextMs };
+  if (isQueued) return send(ports, taken);
+  const found = await reconcile(ports, operation, nextMs);
+  if (found.kind === 'unavailable') run.isProviderAway = true;
+  return follow(ports, taken, found);
+}
+
+async function follow(ports: BringOnPorts, operation: Operation, found: Reconciled): Promise<Fate> {
+  switch (found.kind) {
+    case 'settled':
+      return 'settled';
+    case 'absent':
+      return send(ports, found.operation);
+    case 'superseded':
+      return 'left';
+    case 'open':
+    case 'unavailable':
+      // Its worker died, and its message may be in the dead-letter queue: the same key again tells more.
+      if (operation.state === 'running') return send(ports, operation);
+      return found.kind === 'open' ? lookLater(ports, operation) : 'left';
+  }
+}
+
+async function send({ due, queue, clock }: BringOnPorts, operation: Operation): Promise<Fate> {
+  await queue.send(operation);
+  await due.postpone(operation, clock() + sentAgainMs);
+  return 'sent';
+}
+
+/** Further out each time; after an hour a person is told. What is settling takes its time: its alarm looks at its age. */
+async function lookLater({ due, clock, telemetry }: BringOnPorts, operation: Operation): Promise<Fate> {
+  const nowMs = clock();
+  const ageMs = nowMs - (operation.parkedAtMs ?? operation.updatedAtMs);
+  const nextMs = nowMs + Math.min(6 * hourMs, Math.max(minuteMs, Math.round(ageMs / 4)));
+  const isNews = operation.state === 'parked' && ageMs >= hourMs && operation.escalatedAtMs === undefined;
+  const isWritten = await due.postpone(operation, nextMs, isNews ? nowMs : undefined);
+  if (!isNews || !isWritten) return 'left';
+  telemetry.escalated(operation);
+  return 'escalated';
+}
+
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+
+/**
+ * A message that was sent brings its operation on by itself, so it is due again only in case the message was never
+ * delivered: seldom enough that a backlog does not multiply, and well within the queue's retention.
+ */
+const sentAgainMs = 6 * hourMs;

@@ -1,0 +1,111 @@
+import { isKeySpent, maxRedrives } from './delivery';
+import { type GiveBackPorts, giveBack } from './give-back';
+import { type Limits, providerTimeoutMs } from './limits';
+import type { Operation } from './operation';
+import type { Finding } from './outcome';
+import type { Clock, Provider } from './ports';
+import { type Settlement, settlementOf } from './state';
+
+export interface ReconcilePorts extends GiveBackPorts {
+  readonly provider: Provider;
+  readonly clock: Clock;
+  readonly limits: Limits;
+}
+
+export type Reconciled =
+  /** What happened is known, and written. */
+  | { readonly kind: 'settled'; readonly operation: Operation }
+  /** Nothing happened: it is queued as good as new. */
+  | { readonly kind: 'absent'; readonly operation: Operation }
+  /** It cannot be told, or not yet: nothing was written. */
+  | { readonly kind: 'open'; readonly reason: string }
+  /** The provider cannot be asked at the moment. */
+  | { readonly kind: 'unavailable'; readonly reason: string }
+  /** Another write came first. */
+  | { readonly kind: 'superseded'; readonly operation: Operation | undefined };
+
+/**
+ * Asks the provider what happened to an operation that no live claim holds, and settles it: through the worker's own
+ * settle, on condition that the operation still is as it was read. Nothing but proof changes what is known.
+ * @param dueAtMs when the reconciler sends an operation again that proved to have no effect; without it a message that is on the queue brings it back
+ */
+export async function reconcile(
+  ports: ReconcilePorts,
+  seen: Operation,
+  dueAtMs?: number,
+): Promise<Reconciled> {
+  const { provider, telemetry, limits, clock } = ports;
+  const finding = await provider.find(seen, providerTimeoutMs(limits));
+  const meaning = meaningOf(finding, seen, limits, clock());
+  telemetry.reconciled(seen, finding.kind, 'reason' in meaning ? meaning.reason : undefined);
+  if ('kind' in meaning) return meaning;
+  return write(ports, seen, meaning, dueAtMs);
+}
+
+type Undecided = Extract<Reconciled, { kind: 'open' | 'unavailable' }>;
+
+function meaningOf(finding: Finding, seen: Operation, limits: Limits, nowMs: number): Settlement | Undecided {
+  switch (finding.kind) {
+    case 'found': {
+      const { outcome } = finding;
+      if (outcome.kind === 'accepted' && seen.state === 'settling') return open('still_settling');
+      return settlementOf(outcome, { isFirstEffect: false, attemptsLeft: 0 });
+    }
+    case 'absent':
+      return absent(seen, limits, nowMs);
+    case 'unknown':
+      return open(finding.reason);
+    case 'unavailable':
+      return { kind: 'unavailable', reason: finding.reason };
+  }
+}
+
+/** Absence is proof only where the provider never returned a reference, and no request can still be on its way. */
+function absent(seen: Operation, limits: Limits, nowMs: number): Settlement | Undecided {
+  if (seen.providerRef !== undefined) return open('reference_not_listed');
+  if (nowMs < quietEndMs(seen, limits)) return open('quiet_hour');
+  if (seen.cancelRequestedAtMs !== undefined) return { state: 'cancelled' };
+  // The provider said that it was done before, and nothing that was done is ours.
+  if (seen.parkedReason === 'effect_exists' && seen.error) return { state: 'failed', error: seen.error };
+  if (isKeySpent(seen)) return open('key_spent');
+  if (seen.redriveCount >= maxRedrives) return open('redrives_exhausted');
+  return absenceProven(seen.providerKey);
+}
+
+export const absenceProven = (providerKey: string): Settlement => ({
+  state: 'queued',
+  reason: 'absence_proven',
+  effect: 'absent',
+  providerKey,
+});
+
+/** From then on no request of the last attempt is on its way any more: we assume that none lands later. */
+export const quietEndMs = ({ leaseExpiresAtMs, updatedAtMs }: Operation, limits: Limits): number =>
+  (leaseExpiresAtMs ?? updatedAtMs) + limits.quietHours * 3_600_000;
+
+async function write(
+  ports: ReconcilePorts,
+  seen: Operation,
+  settlement: Settlement,
+  dueAtMs: number | undefined,
+): Promise<Reconciled> {
+  const { store, telemetry, clock } = ports;
+  const { kind, operation } = await store.settle({
+    operation: seen,
+    by: 'reconciliation',
+    settlement,
+    nowMs: clock(),
+    sentAtMs: 0,
+    ...(settlement.state === 'queued' && dueAtMs !== undefined ? { dueAtMs } : {}),
+  });
+  if (kind === 'superseded' || !operation) {
+    if (settlement.state === 'succeeded' && operation && operation.providerRef !== settlement.providerRef)
+      telemetry.contradicted(operation, settlement.providerRef);
+    return { kind: 'superseded', operation };
+  }
+  telemetry.changed(operation, seen.state);
+  await giveBack(ports, operation);
+  return { kind: settlement.state === 'queued' ? 'absent' : 'settled', operation };
+}
+
+const open = (reason: string) => ({ kind: 'open', reason }) as const;

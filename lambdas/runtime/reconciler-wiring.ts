@@ -1,0 +1,52 @@
+import { DynamoDbOpen } from '../adapters/dynamodb-open';
+import { DynamoDbProviderSwitch } from '../adapters/dynamodb-provider-switch';
+import { SqsJobQueue } from '../adapters/sqs-job-queue';
+import type { BringOnPorts } from '../operation/bring-on';
+import type { CensusPorts } from '../operation/census';
+import type { OperatePorts } from '../operation/operate';
+import { type Variables, workerEnvironment } from './env';
+import { createProvider } from './provider-wiring';
+import type { Telemetry } from './telemetry';
+import { createService } from './wiring';
+
+/** @throws EnvironmentError when a variable is missing or wrong, so that the function never starts */
+export function createReconciler(variables: Variables): {
+  readonly ports: (requestId: string) => BringOnPorts;
+  readonly census: CensusPorts;
+  readonly telemetry: Telemetry;
+} {
+  const { ports, census, telemetry } = create(variables);
+  return { ports: (requestId) => ({ ...ports, telemetry: telemetry.of({ requestId }) }), census, telemetry };
+}
+
+/** @throws EnvironmentError when a variable is missing or wrong, so that the function never starts */
+export function createOperator(variables: Variables): {
+  readonly ports: (requestId: string) => OperatePorts;
+  readonly telemetry: Telemetry;
+} {
+  const { ports, telemetry } = create(variables);
+  const portsOf = (requestId: string) => ({
+    ...ports,
+    telemetry: telemetry.of({ requestId }),
+    providerTelemetry: telemetry,
+  });
+  return { ports: portsOf, telemetry };
+}
+
+function create(variables: Variables) {
+  const environment = workerEnvironment(variables);
+  const { limits, queueUrl } = environment;
+  const { table, store, tenants, clock, telemetry, sqs } = createService(environment, variables);
+  const ports = {
+    store,
+    tenants,
+    due: store,
+    queue: new SqsJobQueue(sqs, queueUrl, clock),
+    provider: createProvider(environment, clock, telemetry),
+    providerSwitch: new DynamoDbProviderSwitch(table, limits),
+    clock,
+    limits,
+  };
+  const census = { open: new DynamoDbOpen(table, limits.openShards), provider: ports.providerSwitch, clock };
+  return { ports, census, telemetry };
+}
