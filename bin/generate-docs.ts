@@ -92,6 +92,7 @@ const accepting: readonly ProblemType[] = [
   'tenant-places-used',
   'tenant-daily-calls-used',
   'service-full',
+  'service-paused',
 ];
 
 /** What each route may answer with. */

@@ -2,7 +2,7 @@ import type { Context, SQSBatchResponse, SQSEvent, SQSRecord } from 'aws-lambda'
 import { withinTime } from './adapters/deadline';
 import { runOnce } from './adapters/idempotency';
 import { attempt, claim, type Found, settle } from './operation/attempt';
-import type { Delivery, Disposition } from './operation/delivery';
+import { type Delivery, type Disposition, isRetry } from './operation/delivery';
 import { digestOf } from './operation/digest';
 import { Gate } from './operation/gate';
 import { providerTimeoutMs, settleReserveMs } from './operation/limits';
@@ -148,15 +148,13 @@ const gatePortsOf = ({ worker: { ports, providerSwitch, telemetry } }: Batch) =>
   ...ports,
   provider: providerSwitch,
   telemetry,
-  newReportId: ports.newClaimId,
 });
 
-/** Operations of the batch that were attempted before and have not ended. */
+/** Operations of the batch that may turn out to be retries: those, and no more, may ask the budget. */
 const retriesIn = (keys: Iterable<string>, { operations }: Seen): number =>
-  [...keys].filter((key) => {
-    const operation = operations.get(key);
-    return operation !== undefined && operation.attemptCount > 0 && !isTerminal(operation.state);
-  }).length;
+  [...keys]
+    .map((key) => operations.get(key))
+    .filter((operation) => operation && isRetry(operation) && !isTerminal(operation.state)).length;
 
 /** What is not counted makes the budget smaller, and the breaker slower, and loses nothing. */
 async function countCalls({ worker }: Batch, gate: Gate): Promise<void> {

@@ -16,8 +16,13 @@ const maxRounds = 4;
 
 /** The retry budget and the breaker in DynamoDB: one item, or as many as the setting says. */
 export class DynamoDbProviderSwitch implements ProviderSwitch {
+  /**
+   * @param unrepeated the same table through a client that never sends a request twice: a batch's count that was applied,
+   * and whose answer was lost, would be applied again after other batches' counts, and grant retries that nobody earned
+   */
   constructor(
     private readonly client: TableClient,
+    private readonly unrepeated: TableClient,
     private readonly limits: Limits,
   ) {}
 
@@ -48,13 +53,10 @@ export class DynamoDbProviderSwitch implements ProviderSwitch {
     let seen = first;
     for (let round = 0; round < maxRounds; round++) {
       const windowStartMs = windowStartOf(this.limits, seen, nowMs);
-      const { applied, item } = await this.#update(
-        shard,
-        reportUpdate(this.limits, windowStartMs, seen, calls),
-      );
+      const update = reportUpdate(this.limits, windowStartMs, seen, calls);
+      const { applied, item } = await this.unrepeated.update(providerPartition(shard), update);
       seen = readProvider(item);
-      // Ours already, where the first answer was lost.
-      if (seen && (applied || item?.lastReportId === calls.reportId)) return seen;
+      if (seen && applied) return seen;
     }
     throw new Error("the batch's calls could not be counted: the provider's record is contended");
   }
@@ -128,8 +130,6 @@ export const switchClauses = {
   /** Only a later window replaces one: a worker whose clock is behind must not grant the floor again. */
   isLaterWindow: '(attribute_not_exists(#windowStartMs) OR #windowStartMs < :windowStartMs)',
   isThisWindow: '#windowStartMs = :windowStartMs',
-  /** A batch's calls are counted once, though the SDK repeats a write whose answer was lost. */
-  notReported: '(attribute_not_exists(#lastReportId) OR #lastReportId <> :lastReportId)',
   isClosed: 'attribute_not_exists(#breakerOpenedAtMs)',
   isOpen: 'attribute_exists(#breakerOpenedAtMs)',
   /** One call at a time finds out; a pause has no time for it. */
@@ -160,15 +160,14 @@ function reportUpdate(
   limits: Limits,
   windowStartMs: number,
   seen: ProviderState | undefined,
-  { reportId, calls, failures, earned, unspent, takenInWindowMs }: Calls,
+  { calls, failures, earned, unspent, takenInWindowMs }: Calls,
 ): ConditionalUpdate {
-  const { isThisWindow, isLaterWindow, notReported } = switchClauses;
+  const { isThisWindow, isLaterWindow } = switchClauses;
   // Tokens of a window that has ended are worth nothing.
   const tokens = earned + (takenInWindowMs === windowStartMs ? unspent : 0);
   if (seen?.windowStartMs === windowStartMs) {
     return {
-      condition: `${isThisWindow} AND ${notReported}`,
-      assign: { lastReportId: reportId },
+      condition: isThisWindow,
       set: [
         '#windowCalls = #windowCalls + :calls',
         '#windowFailures = #windowFailures + :failures',
@@ -184,7 +183,6 @@ function reportUpdate(
       windowCalls: calls,
       windowFailures: failures,
       retryTokens: floorTokens(limits) + tokens,
-      lastReportId: reportId,
     },
   };
 }

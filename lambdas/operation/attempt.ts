@@ -17,6 +17,7 @@ import {
   type Disposition,
   deadlineMs,
   decide,
+  isRetry,
   maxRedrives,
   windowOpensAtMs,
 } from './delivery';
@@ -208,10 +209,6 @@ async function giveBackWhatItHeld(
   if (hasSlot) await keep(ports, now, claimId, ports.clock() + providerTimeoutMs(ports.limits));
   await giveBack(ports, now);
 }
-
-/** An attempt was made before, or the operation was given up before. */
-const isRetry = (operation: Operation | undefined): boolean =>
-  operation !== undefined && (operation.attemptCount > 0 || operation.state === 'parked');
 
 /** A slot of the tenant, what the retry costs, and a call of the service's day. @returns who pays, or why there is no place */
 async function takePlace(

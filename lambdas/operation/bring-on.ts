@@ -1,10 +1,12 @@
 import type { Operation } from './operation';
-import type { DueOperations, JobQueue } from './ports';
+import type { DueOperations, JobQueue, ProviderSwitch, ProviderTelemetry } from './ports';
 import { type Reconciled, type ReconcilePorts, reconcile } from './reconcile';
 
 export interface BringOnPorts extends ReconcilePorts {
   readonly due: DueOperations;
   readonly queue: JobQueue;
+  readonly providerSwitch: ProviderSwitch;
+  readonly providerTelemetry: ProviderTelemetry;
 }
 
 export interface BroughtOn {
@@ -30,8 +32,8 @@ type Fate = keyof BroughtOn;
  */
 export async function bringOn(ports: BringOnPorts, untilMs: number): Promise<BroughtOn> {
   const done = { sent: 0, settled: 0, escalated: 0, left: 0, failed: 0 };
-  // What the provider cannot be asked now it cannot be asked a moment later: the rest of a run only sends.
-  const run = { isProviderAway: false };
+  // What the provider cannot be asked now it cannot be asked a moment later: the rest of the run only sends.
+  const run = { isProviderAway: await isProviderAway(ports) };
   for await (const page of ports.due.pages(ports.clock())) {
     await inLanes(page, lanes, untilMs, ports, async (operation) => {
       done[await bringOnOne(ports, operation, run).catch(() => 'failed' as const)] += 1;
@@ -39,6 +41,13 @@ export async function bringOn(ports: BringOnPorts, untilMs: number): Promise<Bro
     if (ports.clock() >= untilMs) break;
   }
   return done;
+}
+
+/** Told each minute, also while nothing is called. A person's pause stops calls that move money, not questions. */
+async function isProviderAway({ providerSwitch, providerTelemetry }: BringOnPorts): Promise<boolean> {
+  const states = await providerSwitch.states();
+  for (const state of states) providerTelemetry.provider(state);
+  return states.some(({ breaker }) => breaker !== undefined && breaker.reason !== 'paused');
 }
 
 /** Operations brought on at once: most of them are one call to SQS, some are calls to the provider beside its workers'. */

@@ -61,6 +61,10 @@ export const windowSinceMs = (
 export const isKeySpent = ({ parkedReason }: Operation): boolean =>
   parkedReason === 'provider_key_spent' || parkedReason === 'provider_conflict';
 
+/** An attempt was made before, or the operation was given up before: the retry budget pays for the next one. */
+export const isRetry = (operation: Operation | undefined): boolean =>
+  operation !== undefined && (operation.attemptCount > 0 || operation.state === 'parked');
+
 /** What the record as it is means for a delivery. Also the answer when a write is superseded. */
 export function decide(
   delivery: Delivery,

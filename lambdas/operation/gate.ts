@@ -18,8 +18,6 @@ export interface GatePorts {
   readonly limits: Limits;
   /** 0 to below 1. */
   readonly random: () => number;
-  /** A token that was never used before. */
-  readonly newReportId: () => string;
 }
 
 /** Who pays for an attempt: a first one is free, a retry costs tokens of the budget, a probe is on the breaker. */
@@ -37,6 +35,7 @@ export interface Shut {
  */
 export class Gate {
   #purchase: Promise<void> | undefined;
+  #isBought = false;
   #bought = 0;
   #boughtInWindowMs = 0;
   #probe: { readonly untilMs: number; outcome?: Outcome } | undefined;
@@ -62,7 +61,7 @@ export class Gate {
     const nowMs = clock();
     const breaker = this.seen?.breaker;
     if (breaker) return this.#mayProbe(breaker, nowMs) ? undefined : this.#shut(breaker, receiveCount);
-    const left = this.#purchase ? this.#bought : retriesLeft(limits, this.seen, nowMs);
+    const left = this.#isBought ? this.#bought : retriesLeft(limits, this.seen, nowMs);
     return isRetry && left <= 0 ? this.#noBudget(receiveCount) : undefined;
   }
 
@@ -104,7 +103,6 @@ export class Gate {
     if (this.#probe) return this.#endProbe(this.#probe);
     if (this.#calls === 0 && this.#bought === 0) return;
     const calls = {
-      reportId: this.ports.newReportId(),
       calls: this.#calls,
       failures: this.#failures,
       earned: this.#firstAttempts * limits.retryBudgetPercent,
@@ -177,6 +175,7 @@ export class Gate {
       this.retries,
       clock(),
     );
+    this.#isBought = true;
     this.#bought = granted;
     this.#boughtInWindowMs = windowStartMs;
   }

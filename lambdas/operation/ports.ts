@@ -163,8 +163,6 @@ export interface TenantStore {
 
 /** What a batch of attempts adds to the window's counts. */
 export interface Calls {
-  /** Tells the write from another batch's: repeated, it is made once. */
-  readonly reportId: string;
   readonly calls: number;
   readonly failures: number;
   /** Tokens that first attempts earned. */
@@ -185,7 +183,7 @@ export interface ProviderSwitch {
   ): Promise<{ readonly granted: number; readonly windowStartMs: number }>;
   /** Wins the one probe of an open breaker, until `untilMs`. @returns whether it did */
   takeProbe(seen: ProviderState, nowMs: number, untilMs: number): Promise<boolean>;
-  /** Adds a batch's calls to the window's. */
+  /** Adds a batch's calls to the window's: never twice. @throws also where it cannot be told whether they were added */
   report(shard: number, seen: ProviderState | undefined, calls: Calls, nowMs: number): Promise<ProviderState>;
   /** Opens the breaker, if it is closed. @returns whether it was */
   open(shard: number, breaker: Breaker): Promise<boolean>;

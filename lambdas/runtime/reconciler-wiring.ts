@@ -15,8 +15,8 @@ export function createReconciler(variables: Variables): {
   readonly census: CensusPorts;
   readonly telemetry: Telemetry;
 } {
-  const { ports, census, telemetry } = create(variables);
-  return { ports: (requestId) => ({ ...ports, telemetry: telemetry.of({ requestId }) }), census, telemetry };
+  const { portsOf, census, telemetry } = create(variables);
+  return { ports: portsOf, census, telemetry };
 }
 
 /** @throws EnvironmentError when a variable is missing or wrong, so that the function never starts */
@@ -24,29 +24,28 @@ export function createOperator(variables: Variables): {
   readonly ports: (requestId: string) => OperatePorts;
   readonly telemetry: Telemetry;
 } {
-  const { ports, telemetry } = create(variables);
-  const portsOf = (requestId: string) => ({
-    ...ports,
-    telemetry: telemetry.of({ requestId }),
-    providerTelemetry: telemetry,
-  });
+  const { portsOf, telemetry } = create(variables);
   return { ports: portsOf, telemetry };
 }
 
 function create(variables: Variables) {
   const environment = workerEnvironment(variables);
   const { limits, queueUrl } = environment;
-  const { table, store, tenants, clock, telemetry, sqs } = createService(environment, variables);
+  const { table, unrepeated, store, tenants, clock, telemetry, sqs } = createService(environment, variables);
   const ports = {
     store,
     tenants,
     due: store,
     queue: new SqsJobQueue(sqs, queueUrl, clock),
     provider: createProvider(environment, clock, telemetry),
-    providerSwitch: new DynamoDbProviderSwitch(table, limits),
+    providerSwitch: new DynamoDbProviderSwitch(table, unrepeated, limits),
+    providerTelemetry: telemetry,
     clock,
     limits,
   };
-  const census = { open: new DynamoDbOpen(table, limits.openShards), provider: ports.providerSwitch, clock };
-  return { ports, census, telemetry };
+  return {
+    portsOf: (requestId: string) => ({ ...ports, telemetry: telemetry.of({ requestId }) }),
+    census: { open: new DynamoDbOpen(table, limits.openShards), provider: ports.providerSwitch, clock },
+    telemetry,
+  };
 }

@@ -45,9 +45,17 @@ export function createService(environment: ServiceEnvironment, variables: Variab
   const { maxReceiveCount } = limits;
   const telemetry = new Telemetry({ service: environment.providerKeyPrefix, stage, maxReceiveCount });
   warnOf(environment, telemetry);
-  const table = new TableClient(new DynamoDBClient(clientDefaults(limits)), operationsTable);
+  const defaults = clientDefaults(limits);
+  const client = new DynamoDBClient(defaults);
+  const { requestHandler } = client.config;
+  const table = new TableClient(client, operationsTable);
   return {
     table,
+    /** Over the same connections, for what must not be sent twice. */
+    unrepeated: new TableClient(
+      new DynamoDBClient({ ...defaults, requestHandler, maxAttempts: 1 }),
+      operationsTable,
+    ),
     store: new DynamoDbStore(table, limits),
     tenants: new DynamoDbTenants(table, limits),
     clock: () => Date.now(),

@@ -20,7 +20,7 @@ export interface Worker {
 export function createWorker(variables: Variables): Worker {
   const environment = workerEnvironment(variables);
   const { limits } = environment;
-  const { table, store, tenants, clock, telemetry, sqs } = createService(environment, variables);
+  const { table, unrepeated, store, tenants, clock, telemetry, sqs } = createService(environment, variables);
   return {
     ports: {
       store,
@@ -33,7 +33,7 @@ export function createWorker(variables: Variables): Worker {
       limits,
       providerKeyPrefix: environment.providerKeyPrefix,
     },
-    providerSwitch: new DynamoDbProviderSwitch(table, limits),
+    providerSwitch: new DynamoDbProviderSwitch(table, unrepeated, limits),
     visibility: new MessageVisibility(sqs, environment.queueUrl),
     telemetry,
   };

@@ -60,3 +60,21 @@ test('an operator may read the records and change none', () => {
     'dynamodb:Query',
   ]);
 });
+
+test("an operator may invoke the operator's function and the reconciler, by their aliases, and no other", () => {
+  const invoked = grants(template, 'AWS::IAM::ManagedPolicy', 'AccessOperator')
+    .filter(({ action }) => action === 'lambda:InvokeFunction')
+    .map(({ resource }) => JSON.parse(resource).Ref)
+    .sort();
+  expect(invoked).toEqual(
+    Object.keys(template.findResources('AWS::Lambda::Alias', { Properties: { Name: 'live' } }))
+      .filter((id) => id.includes('Operator') || id.includes('Reconciler'))
+      .sort(),
+  );
+  expect(invoked).toHaveLength(2);
+});
+
+test('a producer may invoke nothing', () => {
+  const actions = grants(template, 'AWS::IAM::ManagedPolicy', 'AccessProducer').map(({ action }) => action);
+  expect(actions).not.toContain('lambda:InvokeFunction');
+});

@@ -76,7 +76,8 @@ describe('in a foreign stack with an imported queue, table, secret and their key
   });
 
   test.each([
-    ['Reconciler', ['jobs', 'records'], ['jobs', 'records']],
+    ['Reconciler', ['jobs', 'records'], ['jobs', 'records', 'stripe']],
+    ['Operator', ['jobs', 'records'], ['jobs', 'records', 'stripe']],
     ['ApiAccept', ['jobs', 'records'], ['jobs', 'records']],
     ['ApiGetOperation', [], ['records']],
     ['ApiCancel', ['records'], ['records']],
@@ -118,7 +119,7 @@ test('two in one stack never share a provider key or a queue name', () => {
   const prefixes = Object.values(template().findResources('AWS::Lambda::Function')).map((each) =>
     JSON.stringify(each.Properties.Environment.Variables.PROVIDER_KEY_PREFIX),
   );
-  expect(prefixes).toHaveLength(4);
+  expect(prefixes).toHaveLength(6);
   const queueNames = Object.values(template().findResources('AWS::SQS::Queue')).map((each) =>
     JSON.stringify(each.Properties.QueueName),
   );
@@ -128,7 +129,7 @@ test('two in one stack never share a provider key or a queue name', () => {
 
 test('every function has the same provider key prefix, since keys are stored by accept and used by the worker', () => {
   const { template } = operationsStack();
-  const prefixes = ['Worker', 'Reconciler', 'Accept', 'GetOperation', 'OperationsApiCancel'].map(
+  const prefixes = ['Worker', 'Reconciler', 'Operator', 'Accept', 'GetOperation', 'OperationsApiCancel'].map(
     (name) => variablesOf(template, name).PROVIDER_KEY_PREFIX,
   );
   expect(new Set(prefixes.map((prefix) => JSON.stringify(prefix))).size).toBe(1);
@@ -230,6 +231,7 @@ test('BL-46: with a key the worker decrypts, whoever sends encrypts too, and no 
       .sort();
   expect(kms('AWS::IAM::Policy', 'Worker')).toEqual(['kms:Decrypt']);
   expect(kms('AWS::IAM::Policy', 'Reconciler')).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
+  expect(kms('AWS::IAM::Policy', 'Operator')).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
   expect(kms('AWS::IAM::Policy', 'Accept')).toEqual(['kms:Decrypt', 'kms:GenerateDataKey']);
   expect(kms('AWS::IAM::Policy', 'GetOperation')).toEqual([]);
   expect(kms('AWS::IAM::Policy', 'OperationsApiCancel')).toEqual([]);

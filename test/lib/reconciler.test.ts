@@ -49,6 +49,7 @@ test('it may do exactly what it does, and scans nothing', () => {
     'dynamodb:UpdateItem',
     'logs:CreateLogStream',
     'logs:PutLogEvents',
+    'secretsmanager:GetSecretValue',
     'sqs:SendMessage',
   ]);
   for (const { resource } of reconcilerGrants) expect(resource).not.toContain('*');
@@ -59,7 +60,7 @@ test('it queries the attention index and nothing else', () => {
   expect(queried.map(({ resource }) => resource)).toEqual([expect.stringContaining('"/index/attention"')]);
 });
 
-test('it is told what every handler is told', () => {
+test('it is told what every handler is told, and where the Stripe key is', () => {
   expect(Object.keys(variablesOf(template, 'Reconciler')).sort()).toEqual([
     'NODE_OPTIONS',
     'OPERATIONS_TABLE',
@@ -67,6 +68,7 @@ test('it is told what every handler is told', () => {
     'QUEUE_URL',
     'SETTINGS',
     'STAGE',
+    'STRIPE_API_KEY_SECRET_ID',
   ]);
 });
 

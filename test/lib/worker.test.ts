@@ -43,7 +43,7 @@ test('the function runs on Node 24 and arm64 for workerTimeoutSeconds at most', 
 test('BL-45: reserved concurrency is taken only when asked for, and for the worker alone', () => {
   const { template: reserved } = operationsStack({ reservedConcurrency: 10 });
   expect(functionOf(reserved, 'Worker')).toMatchObject({ ReservedConcurrentExecutions: 10 });
-  for (const other of ['Reconciler', 'Accept', 'GetOperation', 'Cancel'])
+  for (const other of ['Reconciler', 'Operator', 'Accept', 'GetOperation', 'Cancel'])
     expect(functionOf(reserved, other)).not.toHaveProperty('ReservedConcurrentExecutions');
 });
 
@@ -96,8 +96,8 @@ test('BL-47: every log group is explicit, with retention, and none is made by a 
   const logged = Object.values(template.findResources('AWS::Lambda::Function')).map(
     ({ Properties }) => Properties.LoggingConfig.LogGroup.Ref,
   );
-  expect(logged).toHaveLength(5);
-  expect(new Set(logged).size).toBe(5);
+  expect(logged).toHaveLength(6);
+  expect(new Set(logged).size).toBe(6);
   expect(logGroups).toEqual(expect.arrayContaining(logged));
   template.resourceCountIs('Custom::LogRetention', 0);
 });

@@ -63,6 +63,7 @@ describe('the request', () => {
             tenantId: 'acme',
             operationId: of.operationId,
             inputDigest: of.inputDigest,
+            providerKey: of.providerKey,
             invoiceId: 'inv-77',
           },
         },
@@ -134,7 +135,7 @@ describe('an answer', () => {
     ['403', answer(403, { code: 'account_invalid' }), { kind: 'forbidden', error: error('account_invalid') }],
     ['409', answer(409, {}), { kind: 'unknown', reason: 'key_in_use', keySpent: false }],
     ['429 rate limit', answer(429, { code: 'rate_limit' }), { kind: 'notSent', reason: 'rate_limited' }],
-    ['429 lock time-out', answer(429, { code: 'lock_timeout' }), { kind: 'notSent', reason: 'rate_limited' }],
+    ['429 lock time-out', answer(429, { code: 'lock_timeout' }), { kind: 'notSent', reason: 'lock_timeout' }],
     ['401', answer(401, {}), { kind: 'notSent', reason: 'unauthorized' }],
     [
       '400 already refunded',

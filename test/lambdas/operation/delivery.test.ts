@@ -114,13 +114,39 @@ test('a live lease defers to just after its end, even when window or attempts ar
   }
 });
 
-test('an open operation outside the window is parked for that, and one without attempts for that', () => {
+test('outside the window an open operation is reconciled before anything else, and one without attempts is parked', () => {
   for (const { seen, isSameDigest, isLive, isWindowOpen, hasAttempts } of combinations) {
     if (!isSameDigest || isLive || !['queued', 'running'].includes(seen.state)) continue;
     if (isWindowOpen && hasAttempts) continue;
-    const parkedReason = isWindowOpen ? 'attempts_exhausted' : 'provider_window_closed';
-    expect(decideNow(seen)).toEqual({ kind: 'park', parkedReason });
+    expect(decideNow(seen)).toEqual(
+      isWindowOpen
+        ? { kind: 'park', parkedReason: 'attempts_exhausted' }
+        : { kind: 'reconcile', parkedReason: 'provider_window_closed' },
+    );
   }
+});
+
+test('a redrive is reconciled first where the key is spent or the window closed, and keeps its reason where that tells nothing', () => {
+  let reconciled = 0;
+  for (const { seen, isSameDigest, isWindowOpen, isRedriven } of combinations) {
+    if (!isSameDigest || !isRedriven) continue;
+    const isSpent = ['provider_key_spent', 'provider_conflict'].includes(seen.parkedReason ?? '');
+    if (!isSpent && isWindowOpen) continue;
+    const parkedReason = isSpent ? seen.parkedReason : 'provider_window_closed';
+    expect(decideNow(seen)).toEqual({ kind: 'reconcile', parkedReason });
+    reconciled += 1;
+  }
+  expect(reconciled).toBeGreaterThan(100);
+});
+
+test('where an absence was proven, the window counts from that listing', () => {
+  const since = (changes: Partial<Charge>) => decideNow(operation({ attemptCount: 1, ...changes })).kind;
+  expect(since({ absentProvenAtMs: nowMs - windowMs + 1 })).toBe('claim');
+  expect(since({ absentProvenAtMs: nowMs - windowMs })).toBe('reconcile');
+  // What became possible after it was counted from it already.
+  expect(since({ absentProvenAtMs: nowMs - windowMs, effectPossibleSinceMs: nowMs - windowMs + 1 })).toBe(
+    'claim',
+  );
 });
 
 test('a message sent before the park, or at that very time, drains with the reason of the park', () => {
@@ -134,11 +160,6 @@ test('a redrive that can do nothing says why', () => {
   const parked = (changes: Partial<Charge>) =>
     decideNow(operation({ state: 'parked', parkedAtMs: 0, parkedReason: 'attempts_exhausted', ...changes }));
   expect(parked({ redriveCount: 5 })).toEqual({ kind: 'giveUp', reason: 'redrives_exhausted' });
-  expect(parked({ effectPossibleSinceMs: 0 })).toEqual({ kind: 'giveUp', reason: 'provider_window_closed' });
-  expect(parked({ parkedReason: 'provider_key_spent' })).toEqual({
-    kind: 'giveUp',
-    reason: 'provider_key_spent',
-  });
   expect(parked({ redriveCount: 4 })).toEqual({ kind: 'claim', isRedrive: true });
 });
 

@@ -32,6 +32,7 @@ test('the defaults are those of DESIGN section 7', () => {
     breakerFailureRatio: 0.5,
     breakerMinCalls: 20,
     breakerOpenSeconds: 30,
+    providerShards: 1,
     providerTimeoutSeconds: 10,
     providerWindowHours: 23,
     quietHours: 1,

@@ -41,9 +41,9 @@ test('the table of legal moves is the one of DESIGN section 4', () => {
   expect(legalMoves.settling).not.toContain('cancelled');
 });
 
-/** DESIGN section 4, and what proof (a reference that the provider returned), a lapsed lease and a granted cancel add. */
+/** DESIGN section 4, and what proof (a reference that the provider returned, or an absence), a lapsed lease and a granted cancel add. */
 const moves: Readonly<Record<(typeof states)[number], readonly string[]>> = {
-  queued: ['running', 'cancelled', 'failed', 'parked', 'succeeded', 'settling'],
+  queued: ['queued', 'running', 'cancelled', 'failed', 'parked', 'succeeded', 'settling'],
   running: ['succeeded', 'failed', 'settling', 'queued', 'parked', 'running', 'cancelled'],
   settling: ['succeeded', 'failed', 'parked'],
   parked: ['running', 'succeeded', 'failed', 'cancelled', 'queued', 'settling'],
