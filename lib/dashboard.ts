@@ -141,6 +141,7 @@ export class OperationsDashboard extends Construct {
       graph('Open: the reconciler', [
         ...runs.map((name) => this.total(name, Stats.SUM)),
         ...this.search('Reconciled', ['reason'], Stats.SUM),
+        ...this.search('Intervened', ['reason'], Stats.SUM),
       ]),
       new LogQueryWidget({
         title: 'Tenants with most deferrals',

@@ -41,7 +41,7 @@ export interface CensusPorts {
   readonly clock: Clock;
 }
 
-/** Pages counted of each shard: with the adapter's 1000 operations each, 40 000 operations in 8 shards for about 1300 read units. */
+/** Pages counted of each shard: with the adapter's 1000 operations each, 40 000 in 8 shards, for about 1300 read units. */
 const maxPages = 5;
 
 /** The event that asks the reconciler for a census beside its run. It costs reads for all that is open, and not only for what is due. */
@@ -51,7 +51,8 @@ export const asksForCensus = (event: unknown): boolean =>
   typeof event === 'object' && event !== null && 'census' in event && event.census === true;
 
 /**
- * Counts what is open, by type and state, and says how old the oldest are, and whether calls are made. A number for people: nothing is decided by it.
+ * Counts what is open, by type and state, and says how old the oldest are, and whether calls are made. For people:
+ * nothing is decided by it.
  * @param untilMs when to stop
  */
 export async function takeCensus({ open, provider, clock }: CensusPorts, untilMs: number): Promise<Census> {

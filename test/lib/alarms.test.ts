@@ -1,10 +1,7 @@
-import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/lib-dynamodb';
 import { censusEvent } from '../../lambdas/operation/census';
-import { metricNamespace } from '../../lambdas/runtime/metrics';
 import { type AlarmId, alarms } from '../../lib/alarms';
 import { laptopLimits } from '../../local/stack';
-import { hourMs, onWrites, pastTheLease } from '../lambdas/fixtures';
+import { hourMs, onWrites, pastTheLease, settleAsFailed } from '../lambdas/fixtures';
 import { type ApiBench, chargeOf, startApiBench } from '../lambdas/http/api-bench';
 import { alarmsOf, stateOf } from '../support/alarm-evaluation';
 import { LaptopCloudWatch } from '../support/laptop-cloudwatch';
@@ -25,8 +22,6 @@ const definitions = alarmsOf(template);
 
 let bench: ApiBench;
 let watch: LaptopCloudWatch;
-/** Of every run of this file: what the laptop stack prints. */
-const printed = new Set<string>();
 beforeAll(async () => {
   bench = await startApiBench({ limits: { ...limits, tenantMaxRunning: 50 } });
   watch = new LaptopCloudWatch(bench.stack, bench.logs);
@@ -37,8 +32,6 @@ beforeEach(() => watch.begin());
 afterEach(async () => {
   for (const remove of undo.splice(0)) await remove();
   bench.stripe.clearFaults();
-  await watch.sample();
-  for (const name of watch.recorded.names(metricNamespace)) printed.add(name);
 });
 
 type Job = ReturnType<typeof job>;
@@ -118,7 +111,7 @@ const causes: Readonly<Record<AlarmId, () => Promise<void>>> = {
     // While the call runs, its lease lapses and somebody settles the operation as failed.
     const run = async () => {
       await pastTheLease(bench);
-      await settleAsFailed(charge);
+      await settleAsFailed(bench.stack, charge);
     };
     fault(charge, { kind: 'hook', at: 'afterEffect', run });
     await deliver(charge);
@@ -209,28 +202,6 @@ async function park(spent: Job): Promise<void> {
   fault(spent, { kind: 'answer', status: 500, effect: 'none' });
   await deliver(spent);
   await deliver(spent, { receiveCount: 2 });
-}
-
-async function settleAsFailed({ tenantId, operationId }: Job): Promise<void> {
-  const client = new DynamoDBClient({
-    region: 'us-east-1',
-    endpoint: bench.stack.endpoints.dynamodb,
-    credentials: { accessKeyId: 'x', secretAccessKey: 'x' },
-  });
-  await DynamoDBDocumentClient.from(client).send(
-    new UpdateCommand({
-      TableName: bench.stack.tableName,
-      Key: { pk: `op#${tenantId}#${operationId}` },
-      UpdateExpression: 'SET #state = :failed, claimId = :person, #error = :error REMOVE leaseExpiresAtMs',
-      ExpressionAttributeNames: { '#state': 'state', '#error': 'error' },
-      ExpressionAttributeValues: {
-        ':failed': 'failed',
-        ':person': 'of-a-person',
-        ':error': { code: 'by_hand', message: 'settled by hand' },
-      },
-    }),
-  );
-  client.destroy();
 }
 
 /** Half an hour of a service that is well: minute by minute, with work of both types, a replay and a decline. */
