@@ -4,7 +4,7 @@ import { withinTime } from './adapters/deadline';
 import { type BroughtOn, bringOn } from './operation/bring-on';
 import { asksForCensus, type CensusPorts, takeCensus } from './operation/census';
 import { type Limits, providerTimeoutMs, settleReserveMs } from './operation/limits';
-import { idPattern } from './operation/message';
+import { idPattern } from './operation/message-fields';
 import { type OperatorAnswer, reconcileOne } from './operation/operate';
 import { createReconciler } from './runtime/reconciler-wiring';
 import type { Telemetry } from './runtime/telemetry';

@@ -3,7 +3,7 @@ import type { Construct } from 'constructs';
 import { ChargeOnce } from './charge-once';
 import { Monitoring } from './monitoring';
 import { OperationsApi } from './operations-api';
-import type { Settings } from './settings';
+import { handlerSettings, type Settings } from './settings';
 
 export interface OperationsStackProps {
   readonly settings: Settings;
@@ -42,6 +42,10 @@ export class OperationsStack extends Stack {
     new CfnOutput(this, 'ReconcileFunctionName', {
       value: chargeOnce.reconciler.service.alias.functionArn,
       description: 'Runs each minute; asked with the ids of one operation, it asks Stripe about that one',
+    });
+    new CfnOutput(this, 'Settings', {
+      value: handlerSettings(chargeOnce.settings),
+      description: 'The limits that differ from their defaults, for the same commands',
     });
     new CfnOutput(this, 'ProducerPolicyArn', {
       value: access.producer.managedPolicyArn,

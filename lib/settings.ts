@@ -29,6 +29,16 @@ const isHttps = (value: string) => URL.canParse(value) && new URL(value).protoco
 
 const logRetentions = Object.values(RetentionDays).filter((days) => typeof days === 'number');
 
+/** CodeDeploy's names, except for none. */
+const trafficShifts = [
+  'none',
+  'canary10Percent5Minutes',
+  'canary10Percent15Minutes',
+  'canary10Percent30Minutes',
+  'linear10PercentEvery1Minute',
+  'linear10PercentEvery3Minutes',
+] as const;
+
 /** What only a deployment has; the limits that handlers read too are in `lambdas/operation/limits.ts`. */
 const deploymentSchema = z.object({
   /** Names the stack, so that stages live side by side in one account. */
@@ -73,7 +83,12 @@ const deploymentSchema = z.object({
     ),
     90,
   ),
-  /** Encrypts both queues with a KMS key of this stack, not with SQS's own. */
+  /** How a new version of each function takes over: at once, or step by step and back when it fails. A deploy waits for it. https://docs.aws.amazon.com/codedeploy/latest/userguide/deployment-configurations.html#deployment-configuration-lambda */
+  gradualDeployment: z._default(
+    z.enum(trafficShifts, { error: allowed(`one of ${trafficShifts.join(', ')}`) }),
+    'none',
+  ),
+  /** Encrypts both queues with a KMS key of this stack, and the table with another, not with SQS's and DynamoDB's own. */
   customerManagedKey: z._default(z.boolean({ error: allowed('true or false') }), false),
   /** Starts every provider key; made from the stack's name, its region and the construct's path when absent. */
   providerKeyPrefix: z.optional(

@@ -25,6 +25,8 @@ export interface TelemetryOptions {
   readonly stage: string;
   /** The delivery after which SQS moves a message to the dead-letter queue. */
   readonly maxReceiveCount: number;
+  /** The published version that runs: a gradual deployment counts its failures by it. */
+  readonly functionVersion?: string | undefined;
 }
 
 /** What an API request was about. */
@@ -43,8 +45,9 @@ export class Telemetry implements ProviderTelemetry {
   readonly #metrics: MetricBuffer;
   readonly #maxReceiveCount: number;
 
-  constructor({ service, stage, maxReceiveCount }: TelemetryOptions) {
-    this.#logger = new Logger({ serviceName: 'charge-once', persistentKeys: { stage } });
+  constructor({ service, stage, maxReceiveCount, functionVersion }: TelemetryOptions) {
+    const persistentKeys = { stage, ...(functionVersion !== undefined && { functionVersion }) };
+    this.#logger = new Logger({ serviceName: 'charge-once', persistentKeys });
     this.#metrics = new MetricBuffer(service, stage);
     this.#maxReceiveCount = maxReceiveCount;
   }
@@ -234,7 +237,8 @@ class DeliveryTelemetry implements OperationTelemetry {
 
   escalated(operation: Operation): void {
     const { state, type, attemptCount, parkedReason, providerRef } = operation;
-    this.logger.error('an operation is open for long, and what happened cannot be told', {
+    // No failure of this build: level ERROR would roll a gradual deployment back.
+    this.logger.warn('an operation is open for long, and what happened cannot be told', {
       ...this.source,
       ...idsOf(operation),
       type,
@@ -325,7 +329,7 @@ const stateMetrics: Readonly<Record<Exclude<State, 'running'>, MetricName>> = {
 };
 
 const breakerChanges = {
-  opened: { level: 'error', metric: 'BreakerOpened', isOpen: 1 },
+  opened: { level: 'warn', metric: 'BreakerOpened', isOpen: 1 },
   probed: { level: 'info', metric: 'BreakerProbed', isOpen: 1 },
   closed: { level: 'warn', metric: 'BreakerClosed', isOpen: 0 },
 } as const;

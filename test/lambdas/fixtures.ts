@@ -12,14 +12,14 @@ export interface Named {
   readonly operationId: string;
 }
 
-/** The base job of CASES.md, parsed. */
+/** The base job of the cases, parsed: in the current version, whichever it was sent in. */
 export const message: Message & { readonly type: 'charge' } = {
-  version: 1,
+  version: 2,
   tenantId: 'acme',
   operationId: 'op-1001',
   type: 'charge',
   input: {
-    invoiceId: 'inv-77',
+    reference: 'inv-77',
     amountMinor: 1999,
     currency: 'usd',
     customerId: 'cus_A',
@@ -34,8 +34,9 @@ export type Charge = Operation & { readonly type: 'charge' };
 
 /** A queued record of `message`, with parts changed. */
 export function operation(changes: Partial<Charge> = {}): Charge {
+  const { version: _, ...job } = message;
   return {
-    ...message,
+    ...job,
     inputDigest: digestOf({ ...message, ...changes }),
     state: 'queued',
     claimId: 'claim-of-before',
@@ -57,9 +58,8 @@ export function boundOf(
   operationId: string,
   changes: Partial<Bound & Charge> = {},
 ): Bound & Pick<Charge, 'type'> {
-  const { version, type, input } = message;
+  const { type, input } = message;
   return {
-    version,
     type,
     input,
     inputDigest: digestOf({ ...message, operationId }),

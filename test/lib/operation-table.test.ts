@@ -39,3 +39,18 @@ test.each([false, true])('the table outlives its stack (production: %s)', (produ
     Properties: { DeletionProtectionEnabled: true },
   });
 });
+
+test('with customerManagedKey the table has a rotated key of its own, which outlives the stack as it does', () => {
+  const { template: keyed } = operationsStack({ customerManagedKey: true });
+  const [key] = Object.keys(keyed.findResources('AWS::KMS::Key')).filter((id) =>
+    id.includes('OperationTable'),
+  );
+  keyed.hasResourceProperties('AWS::DynamoDB::Table', {
+    SSESpecification: { SSEEnabled: true, SSEType: 'KMS', KMSMasterKeyId: { 'Fn::GetAtt': [key, 'Arn'] } },
+  });
+  expect(keyed.findResources('AWS::KMS::Key')[key ?? '']).toMatchObject({
+    DeletionPolicy: 'Retain',
+    UpdateReplacePolicy: 'Retain',
+    Properties: { EnableKeyRotation: true },
+  });
+});

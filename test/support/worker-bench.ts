@@ -177,7 +177,8 @@ function parsed(of: Job): Message {
 
 const aMinute = () => 60_000;
 
-function contextOf(stack: LocalStack, remainingMs?: () => number): Context {
+/** What Lambda tells a handler of its invocation. */
+export function contextOf(stack: LocalStack, remainingMs?: () => number): Context {
   const endMs = performance.now() + stack.limits.workerTimeoutSeconds * 1000;
   return {
     awsRequestId: randomUUID(),

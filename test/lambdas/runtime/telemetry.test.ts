@@ -199,7 +199,7 @@ describe('metrics', () => {
     expect(valuesOf('Reconciled', { type: 'charge', reason: 'unknown:key_spent' })).toEqual([1]);
     expect(valuesOf('Escalated')).toEqual([1]);
     expect(log.at(-1)).toMatchObject({
-      level: 'ERROR',
+      level: 'WARN',
       operationId: 'op-1001',
       parkedReason: 'attempts_exhausted',
     });
