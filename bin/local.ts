@@ -55,6 +55,7 @@ async function main(): Promise<number> {
         // A click would change how the story goes.
         busyWith: () => (isTelling ? 'the story of O7' : undefined),
       }).catch(async (error: unknown) => {
+        forget();
         await stack.stop();
         throw error;
       });

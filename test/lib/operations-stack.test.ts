@@ -78,6 +78,7 @@ test('every output that people and other stacks need is there', () => {
     'ReconcileFunctionName',
     'RefundPolicyArn',
     'SetStripeKeyCommand',
+    'Settings',
     'TableName',
   ]);
 });
