@@ -6,7 +6,8 @@ import { type ProblemType, problemTypes, problemUrn } from '../lambdas/http/prob
 import { type Route, routes } from '../lambdas/http/routes';
 import { viewSchema } from '../lambdas/http/view';
 import { limitsFrom } from '../lambdas/operation/limits';
-import { idPattern, messageSchema } from '../lambdas/operation/message';
+import { type OperationType, versions } from '../lambdas/operation/message';
+import { idPattern } from '../lambdas/operation/message-fields';
 
 /** The documents that are made from the schemas the handlers parse with, by file name in `docs/`. */
 export const documents = (): Readonly<Record<string, object>> => ({
@@ -16,10 +17,14 @@ export const documents = (): Readonly<Record<string, object>> => ({
 
 function messageJsonSchema(): object {
   return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: 'A job of charge-once: the body of an SQS message',
     description:
       'Unknown fields are refused in input and ignored elsewhere. Also refused: an amount that is not a multiple of what the currency needs, and ids that look like card numbers. Send the tenant as MessageGroupId, and the attributes tenantId and type.',
-    ...z.toJSONSchema(messageSchema, { io: 'input' }),
+    oneOf: Object.entries(versions).map(([version, { schema }]) => ({
+      title: `Version ${version}`,
+      ...schemaOf(schema),
+    })),
   };
 }
 
@@ -36,8 +41,8 @@ function openApi(): object {
           pattern: idPattern.source,
           description: 'Percent-encode only ":". Never a card number.',
         },
-        Charge: schemaOf(bodySchemas.charge),
-        Refund: schemaOf(bodySchemas.refund),
+        Charge: bodyOfType('charge'),
+        Refund: bodyOfType('refund'),
         Operation: schemaOf(viewSchema),
         AcceptedOperation: {
           allOf: [
@@ -79,6 +84,10 @@ const schemaOf = (schema: z.core.$ZodType): object => {
   const { $schema, ...rest } = z.toJSONSchema(schema, { io: 'input' });
   return rest;
 };
+
+const bodyOfType = (type: OperationType): object => ({
+  oneOf: bodySchemas(type).map(([version, schema]) => ({ title: `Version ${version}`, ...schemaOf(schema) })),
+});
 
 const routeNames: readonly Route[] = ['charge', 'refund', 'getOperation', 'cancel'];
 

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SendMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import * as z from 'zod/mini';
-import type { ChargeInput, Message, RefundInput } from '../lambdas/operation/message';
+import type { ChargeInput, RefundInput, SentMessage } from '../lambdas/operation/message';
+import type { ChargeInputV1, MessageV1 } from '../lambdas/operation/message-v1';
 import { states } from '../lambdas/operation/state';
 import { ApiError } from './api-error';
 
@@ -19,6 +20,12 @@ export interface OperationsClientOptions {
    */
   readonly queue?: { readonly sqs: SQSClient; readonly queueUrl: string };
 }
+
+/** A job for the queue; without a version it is one of version 1. */
+export type Job = Exclude<SentMessage, MessageV1> | UnversionedJob<MessageV1>;
+type UnversionedJob<Sent> = Sent extends MessageV1
+  ? Omit<Sent, 'version'> & Partial<Pick<Sent, 'version'>>
+  : never;
 
 export interface AcceptOptions {
   /** An operation never attempted by then fails. ISO 8601 in UTC. @default 12 hours from now */
@@ -75,10 +82,12 @@ export class OperationsClient {
   charge(
     tenantId: string,
     operationId: string,
-    input: ChargeInput,
+    input: ChargeInput | ChargeInputV1,
     options: AcceptOptions = {},
   ): Promise<Accepted> {
-    return this.#accept(pathOf(tenantId, 'charges', operationId), { ...input, ...options });
+    // Version 1 goes without saying, to an API of any age.
+    const version = 'reference' in input ? { version: 2 } : {};
+    return this.#accept(pathOf(tenantId, 'charges', operationId), { ...version, ...input, ...options });
   }
 
   /** Accepts a refund of a charge that has succeeded, or of a part of it. */
@@ -135,7 +144,7 @@ export class OperationsClient {
   }
 
   /** Sends a job straight to the queue: no bounds on what waits, and no answer but that it is on the queue. @returns the message's id */
-  async enqueue(job: Omit<Message, 'version'>): Promise<string> {
+  async enqueue(job: Job): Promise<string> {
     const { queue } = this.options;
     if (!queue) throw new Error('enqueue needs the option queue: the SQS client and the URL of the queue.');
     const { MessageId } = await queue.sqs.send(

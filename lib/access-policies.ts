@@ -1,4 +1,4 @@
-import { Validations } from 'aws-cdk-lib';
+import { Stack, Validations } from 'aws-cdk-lib';
 import { ManagedPolicy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
 import { Construct } from 'constructs';
@@ -43,7 +43,7 @@ export class AccessPolicies extends Construct {
       description: 'Inspects the charge-once queues and records, redrives and discards dead letters',
       statements: operatorStatements({ chargeOnce }),
     });
-    acknowledgeListQueues(this.operator);
+    acknowledgeOperator(this.operator);
   }
 }
 
@@ -81,15 +81,38 @@ export function operatorStatements({ chargeOnce }: AccessPoliciesProps): PolicyS
       ['lambda:InvokeFunction'],
       [reconciler, operator].map(({ service }) => service.alias.functionArn),
     ),
+    // The operator's commands find all of it by the stack's outputs.
+    ...allow(['cloudformation:DescribeStacks'], [stackArnOf(operator.service)]),
   ];
 }
 
 /** Of a policy with the operator's statements. */
-export function acknowledgeListQueues(policy: ManagedPolicy): void {
-  Validations.of(policy).acknowledge({
-    id: 'AwsSolutions-IAM5[Resource::*]',
-    reason: 'sqs:ListQueues, which the SQS console opens with, takes no resource; it shows names only.',
+export function acknowledgeOperator(policy: ManagedPolicy): void {
+  Validations.of(policy).acknowledge(
+    {
+      id: 'AwsSolutions-IAM5[Resource::*]',
+      reason: 'sqs:ListQueues, which the SQS console opens with, takes no resource; it shows names only.',
+    },
+    {
+      id: `AwsSolutions-IAM5[Resource::${asFound(Stack.of(policy).resolve(stackArnOf(policy)))}]`,
+      reason: 'A stack that is asked for by its name is authorized without its id; the name is exact.',
+    },
+  );
+}
+
+const stackArnOf = (scope: Construct): string =>
+  Stack.of(scope).formatArn({
+    service: 'cloudformation',
+    resource: 'stack',
+    resourceName: `${Stack.of(scope).stackName}/*`,
   });
+
+/** A resolved ARN as cdk-nag's findings write it. */
+export function asFound(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (Array.isArray(value)) return value.map(asFound).join('');
+  if (typeof value !== 'object' || value === null) return '';
+  return 'Ref' in value ? `<${value.Ref}>` : Object.values(value).map(asFound).join('');
 }
 
 function allow(actions: string[], resources: string[]): PolicyStatement[] {

@@ -2,7 +2,12 @@ import { Stack, Validations } from 'aws-cdk-lib';
 import type { HttpApi } from 'aws-cdk-lib/aws-apigatewayv2';
 import { ManagedPolicy, PolicyStatement } from 'aws-cdk-lib/aws-iam';
 import { Construct } from 'constructs';
-import { type AccessPoliciesProps, acknowledgeListQueues, operatorStatements } from './access-policies';
+import {
+  type AccessPoliciesProps,
+  acknowledgeOperator,
+  asFound,
+  operatorStatements,
+} from './access-policies';
 
 export interface ApiPoliciesProps extends AccessPoliciesProps {
   readonly api: HttpApi;
@@ -43,7 +48,7 @@ export class ApiPolicies extends Construct {
       [status, cancel],
     );
     this.operator.addStatements(...operatorStatements({ chargeOnce }));
-    acknowledgeListQueues(this.operator);
+    acknowledgeOperator(this.operator);
   }
 
   private policyOf(api: HttpApi, id: string, description: string, paths: readonly string[]): ManagedPolicy {
@@ -69,12 +74,4 @@ function arnOf(api: HttpApi, methodAndPath: string): string {
     resource: api.apiId,
     resourceName: `$default/${methodAndPath}`,
   });
-}
-
-/** A resolved ARN as cdk-nag's findings write it. */
-function asFound(value: unknown): string {
-  if (typeof value === 'string') return value;
-  if (Array.isArray(value)) return value.map(asFound).join('');
-  if (typeof value !== 'object' || value === null) return '';
-  return 'Ref' in value ? `<${value.Ref}>` : Object.values(value).map(asFound).join('');
 }

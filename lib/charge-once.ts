@@ -69,7 +69,7 @@ export class ChargeOnce extends Construct implements ServiceParts {
           settings,
           ...(props.encryptionKey && { encryptionKey: props.encryptionKey }),
         });
-    this.table = props.table ?? new OperationTable(this, 'OperationTable').table;
+    this.table = props.table ?? new OperationTable(this, 'OperationTable', { settings }).table;
     this.secret = props.secret ?? stripeKeySecret(this);
     this.providerKeyPrefix = settings.providerKeyPrefix ?? defaultKeyPrefix(this);
     this.worker = new Worker(this, 'Worker', { parts: this, secret: this.secret });
@@ -89,7 +89,7 @@ function stripeKeySecret(scope: Construct): Secret {
   Validations.of(secret).acknowledge({
     id: 'AwsSolutions-SMG4',
     reason:
-      'Stripe has no API that creates a key, so no function can rotate it: a person rolls it in the Stripe dashboard.',
+      "A function that makes Stripe keys would need one that may do more than the worker's: a person rolls it in the Stripe dashboard.",
   });
   return secret;
 }

@@ -1,8 +1,9 @@
 import { CfnOutput, Stack } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { ChargeOnce } from './charge-once';
+import { Monitoring } from './monitoring';
 import { OperationsApi } from './operations-api';
-import type { Settings } from './settings';
+import { handlerSettings, type Settings } from './settings';
 
 export interface OperationsStackProps {
   readonly settings: Settings;
@@ -17,7 +18,9 @@ export class OperationsStack extends Stack {
     });
     const chargeOnce = new ChargeOnce(this, 'ChargeOnce', { settings });
     const { queues, table, access, setStripeKeyCommand } = chargeOnce;
-    const { api, policies } = new OperationsApi(this, 'OperationsApi', { chargeOnce });
+    const operationsApi = new OperationsApi(this, 'OperationsApi', { chargeOnce });
+    const { api, policies } = operationsApi;
+    if (settings.monitoring) this.watch(chargeOnce, operationsApi);
 
     new CfnOutput(this, 'ApiUrl', {
       value: api.apiEndpoint,
@@ -40,6 +43,10 @@ export class OperationsStack extends Stack {
       value: chargeOnce.reconciler.service.alias.functionArn,
       description: 'Runs each minute; asked with the ids of one operation, it asks Stripe about that one',
     });
+    new CfnOutput(this, 'Settings', {
+      value: handlerSettings(chargeOnce.settings),
+      description: 'The limits that differ from their defaults, for the same commands',
+    });
     new CfnOutput(this, 'ProducerPolicyArn', {
       value: access.producer.managedPolicyArn,
       description: 'Attach to services that send jobs: whoever has it may charge for every tenant',
@@ -61,6 +68,18 @@ export class OperationsStack extends Stack {
     new CfnOutput(this, 'SetStripeKeyCommand', {
       value: setStripeKeyCommand,
       description: 'Sets the Stripe key from the shell variable STRIPE_API_KEY; jobs are deferred until then',
+    });
+  }
+
+  private watch(chargeOnce: ChargeOnce, operationsApi: OperationsApi): void {
+    const { topic, dashboard } = new Monitoring(this, 'Monitoring', { chargeOnce, operationsApi });
+    new CfnOutput(this, 'AlarmTopicArn', {
+      value: topic.topicArn,
+      description: 'Where alarms go: subscribe whoever must act on them',
+    });
+    new CfnOutput(this, 'DashboardName', {
+      value: dashboard.dashboard.dashboardName,
+      description: 'The CloudWatch dashboard of this stage',
     });
   }
 }

@@ -1,12 +1,13 @@
 import { join } from 'node:path';
-import { type Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { type Duration, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { type Alias, Architecture, Runtime } from 'aws-cdk-lib/aws-lambda';
+import { type Alias, Architecture, Runtime, Tracing } from 'aws-cdk-lib/aws-lambda';
 import { NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
 import { Construct } from 'constructs';
 import { table as names } from '../lambdas/adapters/table';
+import { GradualDeployment } from './gradual-deployment';
 import type { TableReference } from './operation-table';
 import { handlerSettings, type Settings } from './settings';
 import type { QueuePair } from './work-queue';
@@ -24,6 +25,16 @@ export const bundling = {
   sourceMap: true,
   sourcesContent: false,
 };
+
+/** With a table's own key DynamoDB reads and writes as the caller. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html#dynamodb-kms-authz */
+const readingKeyActions = ['kms:Decrypt', 'kms:DescribeKey'];
+const writingKeyActions = [
+  'kms:Encrypt',
+  'kms:GenerateDataKey',
+  'kms:GenerateDataKeyWithoutPlaintext',
+  'kms:ReEncryptFrom',
+  'kms:ReEncryptTo',
+];
 
 /** What every function works on and is told about. A `ChargeOnce` is one. */
 export interface ServiceParts {
@@ -72,6 +83,8 @@ export class ServiceFunction extends Construct {
   readonly alias: Alias;
   readonly role: Role;
   readonly logGroup: LogGroup;
+  /** None where a new version takes over at once. */
+  readonly deployment: GradualDeployment | undefined;
   private readonly parts: ServiceParts;
 
   constructor(scope: Construct, id: string, props: ServiceFunctionProps) {
@@ -93,6 +106,7 @@ export class ServiceFunction extends Construct {
       timeout: props.timeout,
       role: this.role,
       logGroup: this.logGroup,
+      tracing: Tracing.ACTIVE,
       bundling: { ...bundling, format: OutputFormat.CJS },
       awsSdkConnectionReuse: false,
       environment: {
@@ -106,6 +120,16 @@ export class ServiceFunction extends Construct {
       }),
     });
     this.alias = this.function.addAlias('live');
+    Validations.of(this.role).acknowledge({
+      id: 'AwsSolutions-IAM5[Resource::*]',
+      reason: 'xray:PutTraceSegments and xray:PutTelemetryRecords take no resource.',
+    });
+    const { alias, logGroup: log } = this;
+    const shift = props.parts.settings.gradualDeployment;
+    this.deployment =
+      shift === 'none'
+        ? undefined
+        : new GradualDeployment(this, 'Deployment', { alias, logGroup: log, shift });
     if (props.secret) this.allowSecret(props.secret);
   }
 
@@ -126,9 +150,8 @@ export class ServiceFunction extends Construct {
     // An update that was refused without saying why is followed by a GetItem.
     const writing = writes ? ['dynamodb:GetItem', 'dynamodb:UpdateItem'] : [];
     this.allow(['dynamodb:BatchGetItem', ...writing], [tableArn]);
-    // Through a table's own key DynamoDB encrypts as the caller. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html
-    if (writes) encryptionKey?.grantEncryptDecrypt(this.role);
-    else encryptionKey?.grantDecrypt(this.role);
+    if (encryptionKey)
+      this.allow([...readingKeyActions, ...(writes ? writingKeyActions : [])], [encryptionKey.keyArn]);
   }
 
   /** Lets the function find the operations that are due, whatever the number of records. */

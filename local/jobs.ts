@@ -47,17 +47,36 @@ export interface QueueDepth {
   readonly total: number;
 }
 
-export interface QueueContent {
-  readonly depth: QueueDepth;
-  readonly bodies: string[];
+/** A message as it lies in a queue. Times are milliseconds since the epoch. */
+export interface QueuedMessage {
+  readonly messageId: string;
+  readonly body: string;
+  readonly place: 'waiting' | 'inFlight' | 'delayed';
+  /** Deliveries so far. */
+  readonly receiveCount: number;
+  readonly sentAtMs: number;
+  /** When it may be received again; undefined while it may be now. */
+  readonly backAtMs?: number;
 }
 
-const message = z.object({ body: z.string() });
+export interface QueueContent {
+  readonly depth: QueueDepth;
+  /** Oldest first, as far as the queue knows. */
+  readonly messages: QueuedMessage[];
+}
+
+const message = z.object({
+  messageId: z.string(),
+  body: z.string(),
+  sentTimestamp: z.number(),
+  approximateReceiveCount: z.number(),
+  delayUntil: z.optional(z.number()),
+});
 const inspection = z.object({
   messages: z.object({
     ready: z.array(message),
     delayed: z.array(message),
-    inflight: z.array(z.object({ message })),
+    inflight: z.array(z.object({ message, visibilityDeadline: z.number() })),
   }),
 });
 
@@ -65,9 +84,31 @@ const inspection = z.object({
 export async function inspectQueue(sqsPort: number, queueName: string): Promise<QueueContent> {
   const response = await fetch(`http://127.0.0.1:${sqsPort}/_fauxqs/queues/${queueName}`);
   const { ready, delayed, inflight } = inspection.parse(await response.json()).messages;
-  const all = [...ready, ...delayed, ...inflight.map((taken) => taken.message)];
+  const messages = [
+    ...ready.map((waiting) => queued(waiting, 'waiting')),
+    ...delayed.map((later) => queued(later, 'delayed', later.delayUntil)),
+    ...inflight.map((taken) => queued(taken.message, 'inFlight', taken.visibilityDeadline)),
+  ];
   return {
-    depth: { visible: ready.length, inFlight: inflight.length, delayed: delayed.length, total: all.length },
-    bodies: all.map(({ body }) => body),
+    depth: {
+      visible: ready.length,
+      inFlight: inflight.length,
+      delayed: delayed.length,
+      total: messages.length,
+    },
+    messages: messages.sort((a, b) => a.sentAtMs - b.sentAtMs),
   };
 }
+
+const queued = (
+  { messageId, body, sentTimestamp, approximateReceiveCount }: z.infer<typeof message>,
+  place: QueuedMessage['place'],
+  backAtMs?: number,
+): QueuedMessage => ({
+  messageId,
+  body,
+  place,
+  receiveCount: approximateReceiveCount,
+  sentAtMs: sentTimestamp,
+  ...(backAtMs !== undefined && { backAtMs }),
+});

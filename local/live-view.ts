@@ -1,25 +1,5 @@
-import * as z from 'zod/mini';
+import { isMetric, parseLogLine } from './log-line';
 import type { LocalStack, StackEvent } from './stack';
-
-/** The worker's log lines that tell of an operation or a message. */
-const logLine = z.object({
-  message: z.string(),
-  level: z.string(),
-  tenantId: z.optional(z.string()),
-  operationId: z.optional(z.string()),
-  from: z.optional(z.string()),
-  to: z.optional(z.string()),
-  attempt: z.optional(z.number()),
-  outcome: z.optional(z.string()),
-  reason: z.optional(z.string()),
-  problem: z.optional(z.string()),
-  delaySeconds: z.optional(z.number()),
-  receiveCount: z.optional(z.number()),
-  providerRef: z.optional(z.string()),
-  parkedReason: z.optional(z.string()),
-  errorCode: z.optional(z.string()),
-  errorMessage: z.optional(z.string()),
-});
 
 /**
  * Shows what happens to each operation, a line per change, as it happens.
@@ -53,10 +33,10 @@ function lineOf(event: StackEvent): string | undefined {
 }
 
 function workerLineOf(line: string): string | undefined {
-  const parsed = logLine.safeParse(jsonOf(line));
-  // Metrics are JSON too, and no log lines; what is neither is something that the worker's author wants to see.
-  if (!parsed.success) return line.includes('"_aws"') ? undefined : line;
-  const { message, tenantId, operationId, from, to, ...details } = parsed.data;
+  const parsed = parseLogLine(line);
+  // What is neither a log line nor a metric is something that the worker's author wants to see.
+  if (!parsed) return isMetric(line) ? undefined : line;
+  const { timestamp: _, messageId: _message, message, tenantId, operationId, from, to, ...details } = parsed;
   const id = operationId === undefined ? '' : `${tenantId}/${operationId}  `;
   const what = to === undefined ? message : `${from} -> ${to}`;
   return `${id}${what}${detailsOf(details)}`;
@@ -65,12 +45,4 @@ function workerLineOf(line: string): string | undefined {
 function detailsOf(details: Readonly<Record<string, unknown>>): string {
   const shown = Object.entries(details).filter(([name, value]) => value !== undefined && name !== 'level');
   return shown.map(([name, value]) => `  ${name}=${value}`).join('');
-}
-
-function jsonOf(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
 }

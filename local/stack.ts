@@ -1,16 +1,18 @@
 import { basename, dirname, join, resolve } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { DynamoDBDocumentClient, GetCommand } from '@aws-sdk/lib-dynamodb';
+import { DynamoDBDocumentClient, GetCommand, paginateScan } from '@aws-sdk/lib-dynamodb';
 import { table } from '../lambdas/adapters/table';
 import { allRoutes, routeKeyOf } from '../lambdas/http/routes';
+import { censusEvent } from '../lambdas/operation/census';
 import { type LimitOverrides, type Limits, limitsFrom } from '../lambdas/operation/limits';
 import { type ApiServer, startApiServer } from './api-server';
 import { type Clock, createClock } from './clock';
 import { type DeadLettered, startEmulators } from './emulators';
 import { createEventSource, type EventSource, type EventSourceEvent } from './event-source';
 import { type HttpProxy, startHttpProxy } from './http-proxy';
-import { inspectQueue, type QueueDepth, type SendOptions, sendJob } from './jobs';
+import { inspectQueue, type QueueContent, type QueueDepth, type SendOptions, sendJob } from './jobs';
+import { startLambdaEndpoint } from './lambda-endpoint';
 import { laptopLimits } from './laptop-limits';
 import { Listeners } from './listeners';
 import {
@@ -41,7 +43,9 @@ export interface LocalStackOptions {
   readonly startEventSource?: boolean;
   /** Whether the HTTP API is served. @default false */
   readonly api?: boolean;
-  /** Real milliseconds between runs of the reconciler; it does not run when absent. */
+  /** Whether the functions that people invoke are served over Lambda's `Invoke`. @default false */
+  readonly functions?: boolean;
+  /** Real milliseconds between runs of the reconciler, of which every tenth takes a census; it does not run when absent. */
   readonly reconcileEveryMs?: number;
   /** More variables for the handler, over our own. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -56,6 +60,8 @@ export type StackEvent =
 
 export interface LocalStack extends Queues {
   readonly tableName: string;
+  /** Names of the functions that people invoke, over `endpoints.lambda`. */
+  readonly functions: { readonly operate: string; readonly reconcile: string };
   readonly limits: Limits;
   /** Without a slash at the end. `stripe` is undefined for Stripe itself. */
   readonly endpoints: {
@@ -64,6 +70,8 @@ export interface LocalStack extends Queues {
     readonly stripe: string | undefined;
     /** Of the HTTP API; undefined when it is not served. */
     readonly api: string | undefined;
+    /** Of Lambda's `Invoke`; undefined when it is not served. */
+    readonly lambda: string | undefined;
   };
   /** What a handler gets. */
   readonly environment: Readonly<Record<string, string>>;
@@ -89,6 +97,10 @@ export interface LocalStack extends Queues {
   operation(tenantId: string, operationId: string): Promise<Record<string, unknown> | undefined>;
   /** Any item of the table, such as `tenant#North`. */
   item(partitionKey: string): Promise<Record<string, unknown> | undefined>;
+  /** Every item of the table, read consistently and past the proxy: for what shows all of a laptop's few. */
+  items(): Promise<Record<string, unknown>[]>;
+  /** What the job queue and the dead-letter queue hold now, without receiving it. */
+  queueContents(): Promise<{ readonly jobs: QueueContent; readonly deadLetters: QueueContent }>;
   /** Bodies of all messages in the dead-letter queue, without receiving them. */
   deadLetters(): Promise<string[]>;
   /** Messages of the job queue. */
@@ -203,9 +215,14 @@ async function start(
   const workers = handler(options.handler ?? join('lambdas', 'work.ts'));
   const api = options.api === true ? await serveApi(handler, limits) : undefined;
   if (api) closers.push(() => api.stop());
+  const reconciler = handler(join('lambdas', 'reconcile.ts'));
+  const served = options.functions === true ? await serveFunctions(handler, reconciler) : undefined;
+  if (served) closers.push(() => served.stop());
   if (options.reconcileEveryMs !== undefined) {
-    const reconciler = handler(join('lambdas', 'reconcile.ts'));
-    const end = runEvery(options.reconcileEveryMs, () => reconciler.invoke({}, 10_000));
+    let runs = 0;
+    const end = runEvery(options.reconcileEveryMs, () =>
+      reconciler.invoke(runs++ % 10 === 0 ? censusEvent : {}, 10_000),
+    );
     // A run under way ends with its process.
     closers.push(async () => {
       const ended = end();
@@ -241,12 +258,20 @@ async function start(
     const command = new GetCommand({ TableName: tableName, Key: key, ConsistentRead: true });
     return (await documents.send(command)).Item;
   };
+  const inspect = (name: string) => inspectQueue(emulators.sqsPort, name);
   let stopping: Promise<void> | undefined;
   return {
     ...queues,
     tableName,
+    functions: functionNames,
     limits,
-    endpoints: { dynamodb: dynamodbProxy.url, sqs: sqsProxy.url, stripe: stripeUrl, api: api?.url },
+    endpoints: {
+      dynamodb: dynamodbProxy.url,
+      sqs: sqsProxy.url,
+      stripe: stripeUrl,
+      api: api?.url,
+      lambda: served?.url,
+    },
     environment,
     clock,
     dynamodbProxy,
@@ -258,8 +283,18 @@ async function start(
     send: (body, sendOptions) => sendJob(directSqs, queues.queueUrl, body, sendOptions),
     operation: (tenantId, operationId) => item(`op#${tenantId}#${operationId}`),
     item,
-    deadLetters: async () => (await inspectQueue(emulators.sqsPort, deadLetterQueueName)).bodies,
-    queueDepth: async () => (await inspectQueue(emulators.sqsPort, queueName)).depth,
+    async items() {
+      const items: Record<string, unknown>[] = [];
+      const pages = paginateScan({ client: documents }, { TableName: tableName, ConsistentRead: true });
+      for await (const page of pages) items.push(...(page.Items ?? []));
+      return items;
+    },
+    async queueContents() {
+      const [jobs, deadLetters] = await Promise.all([inspect(queueName), inspect(deadLetterQueueName)]);
+      return { jobs, deadLetters };
+    },
+    deadLetters: async () => (await inspect(deadLetterQueueName)).messages.map(({ body }) => body),
+    queueDepth: async () => (await inspect(queueName)).depth,
     waitFor,
     onEvent: (listener) => events.add(listener),
     stop() {
@@ -279,6 +314,18 @@ async function serveApi(handler: LocalStack['handler'], limits: Limits): Promise
     2,
     Math.max(5_000, limits.workerTimeoutSeconds * 1000),
   );
+}
+
+/** As `handler` names them. */
+const functionNames = { operate: 'charge-once-operate', reconcile: 'charge-once-reconcile' };
+
+/** What people invoke. A process of each starts with its first invocation; both have the reconciler's timeout. */
+function serveFunctions(handler: LocalStack['handler'], reconciler: WorkerPool) {
+  const timeoutMs = 30_000;
+  return startLambdaEndpoint({
+    [functionNames.operate]: { pool: handler(join('lambdas', 'operate.ts')), timeoutMs },
+    [functionNames.reconcile]: { pool: reconciler, timeoutMs },
+  });
 }
 
 /** Last started, first stopped. All are, whatever one of them throws. */

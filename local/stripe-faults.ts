@@ -53,11 +53,15 @@ export interface FaultMatch {
   readonly times?: number;
 }
 
-interface Planned {
+/** A fault that waits for its request. */
+export interface PlannedFault {
   readonly fault: Fault;
   readonly match: FaultMatch;
-  timesLeft: number;
+  /** How many more requests meet it. */
+  readonly timesLeft: number;
 }
+
+type Planned = { -readonly [Field in keyof PlannedFault]: PlannedFault[Field] };
 
 /** The faults that wait for their request. Of several that fit, the one planned first is met first. */
 export class FaultPlan {
@@ -77,6 +81,11 @@ export class FaultPlan {
     met.timesLeft -= 1;
     if (met.timesLeft <= 0) this.#remove(met);
     return met.fault;
+  }
+
+  /** In the order in which they were planned. */
+  waiting(): PlannedFault[] {
+    return this.#planned.map((planned) => ({ ...planned }));
   }
 
   clear(): void {

@@ -4,7 +4,7 @@ import { type Account, openAccount } from './stripe-account';
 import { violations } from './stripe-audit';
 import type { LedgerEntry } from './stripe-books';
 import { answerCall, type Provider, type Reply } from './stripe-call';
-import { type Fault, type FaultMatch, FaultPlan } from './stripe-faults';
+import { type Fault, type FaultMatch, FaultPlan, type PlannedFault } from './stripe-faults';
 import { KeyMemory } from './stripe-keys';
 import { newId, type PaymentIntentObject, type RefundObject } from './stripe-objects';
 import { decodeParams } from './stripe-params';
@@ -41,6 +41,8 @@ export interface StripeStandIn {
   settle(id: string, outcome: 'succeeded' | 'failed'): void;
   /** Plans a fault for the next request that fits (`times`: the next so many). Returns what takes it back. */
   fault(fault: Fault, match?: FaultMatch): () => void;
+  /** The faults that wait for their request. */
+  plannedFaults(): PlannedFault[];
   clearFaults(): void;
   /** Forgets all idempotency keys, as Stripe may after 24 h. */
   forgetKeys(): void;
@@ -114,6 +116,7 @@ export async function startStripeStandIn(options: StripeStandInOptions = {}): Pr
     refunds: () => [...account.books.refunds.values()],
     settle: account.settle,
     fault: (fault, match) => faults.add(fault, match),
+    plannedFaults: () => faults.waiting(),
     clearFaults: () => faults.clear(),
     forgetKeys: () => keys.forgetAll(),
     stop: async ({ allowKeyChange = false } = {}) => {

@@ -6,6 +6,11 @@ const pages = [
   'README.md',
   'ARCHITECTURE.md',
   'CONTRIBUTING.md',
+  '.github/pull_request_template.md',
+  'SECURITY.md',
+  join('docs', 'deploying.md'),
+  join('docs', 'runbook.md'),
+  join('docs', 'scale.md'),
   ...readdirSync(join(root, 'docs', 'decisions')).map((name) => join('docs', 'decisions', name)),
 ];
 

@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { upcastChargeV1 } from '../operation/message-v2';
 import type { Operation, OperationId } from '../operation/operation';
 import { keyOf } from '../operation/ports';
 import { parkedReasons, states } from '../operation/state';
@@ -8,7 +9,6 @@ const ms = z.number();
 
 const record = {
   [table.partitionKey]: z.string().check(z.regex(/^op#[^#]+#[^#]+$/)),
-  version: z.number(),
   inputDigest: z.string(),
   state: z.enum(states),
   claimId: z.optional(z.string()),
@@ -53,20 +53,34 @@ const record = {
   expiresAtSeconds: z.optional(z.number()),
 };
 
+const payment = {
+  amountMinor: z.number(),
+  currency: z.string(),
+  customerId: z.string(),
+  paymentMethodId: z.string(),
+};
+const charge = { ...record, type: z.literal('charge') };
+
+/**
+ * Every form that a record may have: the oldest one that can say its inputs. Another `version` is of a newer build, and no
+ * part of such a record is understood.
+ */
 const item = z.discriminatedUnion('type', [
-  z.object({
-    ...record,
-    type: z.literal('charge'),
-    input: z.object({
-      invoiceId: z.string(),
-      amountMinor: z.number(),
-      currency: z.string(),
-      customerId: z.string(),
-      paymentMethodId: z.string(),
+  z.discriminatedUnion('version', [
+    z.object({
+      ...charge,
+      version: z.literal(1),
+      input: z.pipe(z.object({ ...payment, invoiceId: z.string() }), z.transform(upcastChargeV1)),
     }),
-  }),
+    z.object({
+      ...charge,
+      version: z.literal(2),
+      input: z.object({ ...payment, reference: z.string(), description: z.optional(z.string()) }),
+    }),
+  ]),
   z.object({
     ...record,
+    version: z.literal(1),
     type: z.literal('refund'),
     input: z.object({
       chargeOperationId: z.string(),
@@ -79,11 +93,11 @@ const item = z.discriminatedUnion('type', [
 
 export const operationPartition = (id: OperationId): string => `op#${keyOf(id)}`;
 
-/** The operation that a table item holds; undefined when this build cannot read it, as a newer one wrote it. */
+/** The operation that a table item holds, in the current form; undefined when this build cannot read it, as a newer one wrote it. */
 export function readOperation(stored: unknown): Operation | undefined {
   const parsed = item.safeParse(stored);
   if (!parsed.success) return undefined;
-  const { [table.partitionKey]: pk, ...operation } = parsed.data;
+  const { [table.partitionKey]: pk, version: _, ...operation } = parsed.data;
   const [, tenantId = '', operationId = ''] = pk.split('#');
   return { tenantId, operationId, ...operation };
 }

@@ -1,4 +1,5 @@
 import type { Limits } from '../operation/limits';
+import { oldestForm } from '../operation/message';
 import type { Bound, Operation } from '../operation/operation';
 
 /** Binds an id to its inputs: the first write wins, and every later one leaves it as it is. */
@@ -8,7 +9,7 @@ export function bind(bound: Bound, except: readonly string[] = []): string[] {
     .map((attribute) => `#${attribute} = if_not_exists(#${attribute}, :${attribute})`);
 }
 
-export const initial = (bound: Bound) => ({ ...bound, redriveCount: 0 });
+export const initial = (bound: Bound) => ({ ...bound, ...oldestForm(bound), redriveCount: 0 });
 
 export const valuesOf = (bound: Bound) => ({ ...initial(bound), zero: 0, one: 1 });
 

@@ -1,5 +1,5 @@
 import type Stripe from 'stripe';
-import type { Operation } from '../operation/operation';
+import type { Job, Operation } from '../operation/operation';
 
 type Charge = Operation & { readonly type: 'charge' };
 type Refund = Operation & { readonly type: 'refund' };
@@ -13,7 +13,7 @@ interface Params {
  * The parameters of each version, from the frozen input alone: nothing of the time, the build or the attempt goes in,
  * so every retry is byte-identical. Never change one; add a version.
  */
-export const paramsByVersion: Readonly<Record<number, Params>> = {
+export const paramsByVersion: Readonly<Record<number, Params>> & { readonly 1: Params } = {
   1: {
     charge: ({ tenantId, operationId, input, inputDigest, providerKey }) => ({
       amount: input.amountMinor,
@@ -23,7 +23,7 @@ export const paramsByVersion: Readonly<Record<number, Params>> = {
       confirm: true,
       off_session: true,
       error_on_requires_action: true,
-      metadata: { tenantId, operationId, inputDigest, providerKey, invoiceId: input.invoiceId },
+      metadata: { tenantId, operationId, inputDigest, providerKey, invoiceId: input.reference },
     }),
     refund: ({ tenantId, operationId, input, inputDigest, providerKey, chargeRef }) => ({
       ...(chargeRef === undefined ? {} : { payment_intent: chargeRef }),
@@ -38,7 +38,19 @@ export const paramsByVersion: Readonly<Record<number, Params>> = {
       },
     }),
   },
+  // Version 1 and the charge's description. The reference keeps its first name in metadata: exports look for it.
+  2: {
+    charge: (operation) => {
+      const { description } = operation.input;
+      return {
+        ...paramsByVersion[1].charge(operation),
+        ...(description === undefined ? {} : { description }),
+      };
+    },
+    refund: (operation) => paramsByVersion[1].refund(operation),
+  },
 };
 
-/** What a new operation is bound to. */
-export const newestParamsVersion = 1;
+/** What a new operation is bound to: the oldest version that says all of its inputs, so that an older build can go on. */
+export const paramsVersionOf = (job: Job): number =>
+  job.type === 'charge' && job.input.description !== undefined ? 2 : 1;

@@ -6,11 +6,11 @@ import { answerOf, type StripeCall, StripeClients } from './stripe-client';
 import type { ApiKey } from './stripe-key';
 import { cancelIntent, checkKey, findCharge, findRefund, inspectEffect } from './stripe-lookup';
 import { chargeOutcomeOf, intentIn, refundOutcomeOf } from './stripe-outcome';
-import { newestParamsVersion, paramsByVersion } from './stripe-params';
+import { paramsByVersion, paramsVersionOf } from './stripe-params';
 
 /** Charges and refunds through Stripe's PaymentIntents and Refunds. */
 export class StripeProvider implements Provider {
-  readonly paramsVersion = newestParamsVersion;
+  readonly paramsVersionOf = paramsVersionOf;
   readonly #clients: StripeClients;
 
   /** @param baseUrl another base URL than Stripe's own: the stand-in on a laptop */

@@ -1,19 +1,24 @@
 import type { APIGatewayProxyEventV2 } from 'aws-lambda';
 import * as z from 'zod/mini';
 import { describe } from '../operation/describe';
-import { inputSchemas, type Message, messageSchema } from '../operation/message';
+import { type Message, type OperationType, offeredVersion, versions } from '../operation/message';
+import { deadlineAt } from '../operation/message-fields';
 import type { OperationId } from '../operation/operation';
 import { cardNumberIn } from './card-number';
 import type { Problem } from './problem';
 
-const [{ shape }] = messageSchema.def.options;
-const { deadlineAt } = shape;
+/** What a body that names no version is: callers of before there were versions go on. */
+const defaultVersion = 1;
 
-/** The body of a PUT: the message's input, and the deadline beside it. */
-export const bodySchemas = {
-  charge: z.safeExtend(inputSchemas.charge, { deadlineAt }),
-  refund: z.safeExtend(inputSchemas.refund, { deadlineAt }),
-} as const;
+/** What a PUT's body may be, by the versions that are offered: the message's input, its version and the deadline. */
+export const bodySchemas = (type: OperationType) =>
+  Object.entries(versions)
+    .filter(([version]) => Number(version) <= offeredVersion)
+    .map(([name, { inputs }]) => {
+      const literal = z.literal(Number(name));
+      const version = Number(name) === defaultVersion ? z.optional(literal) : literal;
+      return [name, z.safeExtend(inputs[type], { version, deadlineAt })] as const;
+    });
 
 /**
  * The message that a PUT asks for. The size limit, in bytes, comes before everything else; nothing of a body that
@@ -21,7 +26,7 @@ export const bodySchemas = {
  */
 export function readBody(
   event: APIGatewayProxyEventV2,
-  type: Message['type'],
+  type: OperationType,
   id: OperationId,
   maxBytes: number,
 ): Message | Problem {
@@ -75,28 +80,32 @@ function parseJson({ body = '', isBase64Encoded }: APIGatewayProxyEventV2): unkn
   }
 }
 
-function messageFrom(json: object, type: Message['type'], id: OperationId): Message | Problem {
-  switch (type) {
-    case 'charge': {
-      const parsed = bodySchemas.charge.safeParse(json);
-      if (!parsed.success) return invalid(type, parsed.error.issues);
-      const { deadlineAt, ...input } = parsed.data;
-      return { version: 1, ...id, type, input, ...(deadlineAt === undefined ? {} : { deadlineAt }) };
-    }
-    case 'refund': {
-      const parsed = bodySchemas.refund.safeParse(json);
-      if (!parsed.success) return invalid(type, parsed.error.issues);
-      const { deadlineAt, ...input } = parsed.data;
-      return { version: 1, ...id, type, input, ...(deadlineAt === undefined ? {} : { deadlineAt }) };
-    }
+/** A body is read as the message that it stands for, so that both say the same. */
+function messageFrom(json: object, type: OperationType, id: OperationId): Message | Problem {
+  const { version = defaultVersion, deadlineAt, ...input }: Record<string, unknown> = { ...json };
+  const isOffered = typeof version === 'number' && version <= offeredVersion;
+  const known = isOffered ? versions[version] : undefined;
+  if (!known) {
+    const detail = `is ${describe(version)}; it must be a whole number from 1 to ${offeredVersion}`;
+    return invalid([{ field: 'version', detail }]);
   }
+  const deadline = deadlineAt === undefined ? {} : { deadlineAt };
+  const read = known.read({ version, ...id, type, input, ...deadline });
+  if (!('issues' in read)) return read;
+  const fields = [...Object.keys(known.inputs[type].shape), 'version', 'deadlineAt'];
+  const rule = `is no field of a ${type} of version ${version}; its fields are ${fields.join(', ')}`;
+  return invalid(read.issues.flatMap((issue) => errorsOf(issue, rule)));
+}
+
+interface FieldError {
+  readonly field: string;
+  readonly detail: string;
 }
 
 /** How many wrong fields an answer names. */
 const maxErrors = 10;
 
-function invalid(type: Message['type'], issues: readonly z.core.$ZodIssue[]): Problem {
-  const all = issues.flatMap((issue) => errorsOf(type, issue));
+function invalid(all: readonly FieldError[]): Problem {
   const more = all.length > maxErrors ? `; and ${all.length - maxErrors} more` : '';
   const errors = all.slice(0, maxErrors);
   return {
@@ -107,9 +116,10 @@ function invalid(type: Message['type'], issues: readonly z.core.$ZodIssue[]): Pr
 }
 
 /** The fields that are wrong, each with what was got and what is allowed. */
-function errorsOf(type: Message['type'], issue: z.core.$ZodIssue): { field: string; detail: string }[] {
-  if (issue.code !== 'unrecognized_keys') return [{ field: issue.path.join('.'), detail: issue.message }];
-  const fields = Object.keys(bodySchemas[type].shape).join(', ');
-  const detail = `is no field of a ${type}; its fields are ${fields}`;
-  return issue.keys.map((key) => ({ field: describe(key), detail }));
+function errorsOf(issue: z.core.$ZodIssue, unknownField: string): FieldError[] {
+  // In a body the fields of the input stand at the top.
+  const [first, ...rest] = issue.path;
+  const field = (first === 'input' ? rest : issue.path).join('.');
+  if (issue.code !== 'unrecognized_keys') return [{ field, detail: issue.message }];
+  return issue.keys.map((key) => ({ field: describe(key), detail: unknownField }));
 }

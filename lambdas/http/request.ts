@@ -1,8 +1,7 @@
 import type { APIGatewayProxyEventV2 } from 'aws-lambda';
-import { describe } from '../operation/describe';
-import { idPattern } from '../operation/message';
+import { describe, holdsCardNumber } from '../operation/describe';
+import { idPattern } from '../operation/message-fields';
 import type { OperationId } from '../operation/operation';
-import { holdsCardNumber } from './card-number';
 import type { Problem } from './problem';
 import { methodsAt, type Route, routeKeyOf } from './routes';
 

@@ -49,7 +49,8 @@ export const viewSchema = z.discriminatedUnion('type', [
   z.object({
     ...known,
     type: z.literal('charge'),
-    invoiceId: z.string(),
+    reference: text('What is paid for.'),
+    invoiceId: text('The reference by its name in version 1.'),
     currency: z.string(),
     refundedMinor: count('What its refunds have taken or hold, of amountMinor.'),
   }),
@@ -64,7 +65,7 @@ export const viewSchema = z.discriminatedUnion('type', [
 export type View = Readonly<z.infer<typeof viewSchema>>;
 
 /**
- * What a caller may see of an operation. Left out: whom it charges and with what, which whoever may only ask for
+ * What a caller may see of an operation. Left out: whom it charges, with what and in which words, which whoever may only ask for
  * states need not learn, and our own bookkeeping (provider key, claim, digest, lease).
  */
 export function viewOf(operation: Operation): View {
@@ -89,8 +90,10 @@ export function viewOf(operation: Operation): View {
     ...(parkedAtMs === undefined ? {} : { parkedAt: iso(parkedAtMs) }),
   };
   if (operation.type === 'charge') {
-    const { invoiceId, currency } = operation.input;
-    return { ...base, type: 'charge', invoiceId, currency, refundedMinor: operation.refundedMinor ?? 0 };
+    const { reference, currency } = operation.input;
+    // An answer only grows: whoever knows the charge by its invoice goes on reading it.
+    const named = { reference, invoiceId: reference };
+    return { ...base, type: 'charge', ...named, currency, refundedMinor: operation.refundedMinor ?? 0 };
   }
   const { chargeOperationId, reason } = operation.input;
   return { ...base, type: 'refund', chargeOperationId, ...(reason === undefined ? {} : { reason }) };

@@ -3,7 +3,7 @@ import { deadlineMs } from './delivery';
 import { digestOf } from './digest';
 import type { Limits } from './limits';
 import type { Message } from './message';
-import { type Operation, type OperationId, UnreadableRecord } from './operation';
+import { type Job, type Operation, type OperationId, UnreadableRecord } from './operation';
 import {
   type Clock,
   type DueOperations,
@@ -27,7 +27,8 @@ export interface AcceptPorts {
   readonly newClaimId: () => string;
   readonly limits: Limits;
   readonly providerKeyPrefix: string;
-  readonly providerParamsVersion: number;
+  /** Which of the provider's parameters say all of an operation's inputs. */
+  readonly paramsVersionOf: (job: Job) => number;
   readonly telemetry: OperationTelemetry;
 }
 
@@ -170,7 +171,7 @@ async function put(
   charge: Operation | undefined,
   nowMs: number,
 ): Promise<Accepted> {
-  const { limits, providerKeyPrefix, providerParamsVersion, telemetry } = ports;
+  const { limits, providerKeyPrefix, paramsVersionOf, telemetry } = ports;
   const bound = boundTo({
     message,
     charge,
@@ -179,7 +180,7 @@ async function put(
     nowMs,
     acceptedBy: 'api',
     providerKeyPrefix,
-    providerParamsVersion,
+    providerParamsVersion: paramsVersionOf(message),
   });
   const write = await ports.store.accept({
     id: message,

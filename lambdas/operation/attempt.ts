@@ -157,7 +157,7 @@ function bind(ports: AttemptPorts, delivery: Delivery, { charge }: Found, nowMs:
     deadlineAtMs: deadlineMs(delivery.message, limits, nowMs),
     acceptedBy: 'queue',
     providerKeyPrefix,
-    providerParamsVersion: provider.paramsVersion,
+    providerParamsVersion: provider.paramsVersionOf(delivery.message),
   });
 }
 

@@ -13,7 +13,7 @@ export interface BoundOptions {
   readonly acceptedBy: Operation['acceptedBy'];
   /** Keeps two stacks on one provider account apart. At most 100 characters. */
   readonly providerKeyPrefix: string;
-  /** The newest parameters that this build makes. */
+  /** The parameters that say all of its inputs. */
   readonly providerParamsVersion: number;
 }
 
@@ -29,7 +29,6 @@ export function boundTo({ message, charge, limits, nowMs, ...options }: BoundOpt
         };
   return {
     ...job,
-    version: message.version,
     inputDigest: digestOf(message),
     providerKey: firstProviderKey(options.providerKeyPrefix, message),
     providerParamsVersion: options.providerParamsVersion,
@@ -46,10 +45,9 @@ const firstProviderKey = (prefix: string, { tenantId, operationId, type }: Messa
 
 /** What an operation with a record is bound to already. */
 export function boundOf(operation: Operation): Bound {
-  const { version, inputDigest, providerKey, providerParamsVersion } = operation;
+  const { inputDigest, providerKey, providerParamsVersion } = operation;
   const { attemptLimit, deadlineAtMs, acceptedBy, createdAtMs } = operation;
   const common = {
-    version,
     inputDigest,
     providerKey,
     providerParamsVersion,

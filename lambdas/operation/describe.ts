@@ -29,3 +29,17 @@ export function looksLikeCardNumber(text: string): boolean {
   }, 0);
   return sum % 10 === 0;
 }
+
+/**
+ * Whether a text holds a card number: is one, whatever stands between its digits, or has one in it as a run of
+ * digits or in the groups that cards show. A UUID or a time stamp has no such groups.
+ */
+export function holdsCardNumber(text: string): boolean {
+  const plain = text.normalize('NFKC').replace(/\p{Cf}/gu, '');
+  if (looksLikeCardNumber(plain)) return true;
+  return (plain.match(digitRuns) ?? []).some(looksLikeCardNumber);
+}
+
+/** Digits that no digit or letter touches, as they do in hexadecimal ids: 4-4-4-4 and 4-6-5 with a separator each, or 13 to 16 together. */
+const digitRuns =
+  /(?<![\p{L}\d])(?:\d{4}[\s._:-]\d{4}[\s._:-]\d{4}[\s._:-]\d{4}|\d{4}[\s._:-]\d{6}[\s._:-]\d{5}|\d{13,16})(?![\p{L}\d])/gu;

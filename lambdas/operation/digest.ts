@@ -1,17 +1,14 @@
 import { createHash } from 'node:crypto';
-
-export interface Material {
-  readonly tenantId: string;
-  readonly operationId: string;
-  readonly type: string;
-  readonly input: object;
-}
+import { oldestForm } from './message';
+import type { Job, OperationId } from './operation';
 
 /**
  * SHA-256, in hexadecimal, of the canonical material inputs: what must stay the same for the life of an
- * operation's id. Take it once, from the parsed message.
+ * operation's id. They are taken in their oldest form, so that the same inputs digest equally in every version, and a
+ * new version changes no digest that a record holds.
  */
-export function digestOf({ tenantId, operationId, type, input }: Material): string {
+export function digestOf({ tenantId, operationId, ...job }: OperationId & Job): string {
+  const { type, input } = oldestForm(job);
   return createHash('sha256').update(canonicalJson({ tenantId, operationId, type, input })).digest('hex');
 }
 

@@ -1,90 +1,61 @@
-import * as z from 'zod/mini';
-import { amountMultiple } from './currency';
+import type * as z from 'zod/mini';
 import { describe, looksLikeCardNumber } from './describe';
+import { idPattern, must } from './message-fields';
+import { inputsV1, type MessageV1, messageV1 } from './message-v1';
+import {
+  type ChargeInputV2,
+  chargeAsV1,
+  inputsV2,
+  type MessageV2,
+  messageV2,
+  type RefundInputV2,
+  upcastV1,
+} from './message-v2';
 
-/** Tenant, operation, invoice, customer and payment method ids: ASCII only, so that one id has one spelling and `#` and `/` cannot occur. */
-export const idPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
-
-const must = (rule: string) => (issue: { input?: unknown }) =>
-  issue.input === undefined
-    ? `is missing; it must be ${rule}`
-    : `is ${describe(issue.input)}; it must be ${rule}`;
-
-const idRule = {
-  error: must('1 to 64 of the characters A-Z a-z 0-9 . _ : - and start with a letter or digit'),
-};
-const amountRule = { error: must("a whole number from 1 to 99999999, in the currency's minor unit") };
-const currencyRule = { error: must('a three-letter ISO 4217 code') };
-
-const cardRule = { error: () => 'looks like a card number (not shown); it must be an identifier' };
-
-const id = z.string(idRule).check(
-  z.regex(idPattern, { ...idRule, abort: true }),
-  z.refine((value) => !looksLikeCardNumber(value), cardRule),
-);
-const currency = z.pipe(
-  z.string(currencyRule).check(z.regex(/^[A-Za-z]{3}$/, currencyRule)),
-  z.transform((code) => code.toLowerCase()),
-);
-
-const chargeInput = z
-  .strictObject({
-    /** What is paid for. Not an identity: two operations may pay the same invoice. */
-    invoiceId: id,
-    /** In the currency's smallest unit as Stripe defines it, 1 to 99999999 (Stripe's eight digits). */
-    amountMinor: z.int(amountRule).check(z.gte(1, amountRule), z.lte(99_999_999, amountRule)),
-    /** ISO 4217, lower-cased before the digest is taken. */
-    currency,
-    customerId: id,
-    paymentMethodId: id,
-  })
-  .check(({ value, issues }) => {
-    const multiple = amountMultiple(value.currency);
-    if (value.amountMinor % multiple === 0) return;
-    const message = `is ${value.amountMinor}; in ${value.currency} it must be a multiple of ${multiple}`;
-    issues.push({ code: 'custom', path: ['amountMinor'], input: value.amountMinor, message });
-  });
-
-const reasons = ['duplicate', 'fraudulent', 'requested_by_customer'] as const;
-const refundInput = z.strictObject({
-  /** The operation that charged, of the same tenant. */
-  chargeOperationId: id,
-  /** Part of the charge or all that is left of it, in its currency's smallest unit. */
-  amountMinor: z.int(amountRule).check(z.gte(1, amountRule), z.lte(99_999_999, amountRule)),
-  /** Stripe's own reasons. https://docs.stripe.com/api/refunds/create */
-  reason: z.optional(z.enum(reasons, { error: must(`one of ${reasons.join(', ')}`) })),
-});
-
-const deadlineRule = { error: must('an ISO 8601 time in UTC, such as 2030-01-31T12:00:00Z') };
-const common = {
-  version: z.literal(1),
-  tenantId: id,
-  operationId: id,
-  /** An operation that was never attempted by then fails. Not part of the digest. */
-  deadlineAt: z.optional(z.iso.datetime(deadlineRule)),
-};
-
-const messageV1 = z.discriminatedUnion(
-  'type',
-  [
-    z.object({ ...common, type: z.literal('charge'), input: chargeInput }),
-    z.object({ ...common, type: z.literal('refund'), input: refundInput }),
-  ],
-  { error: () => 'must be "charge" or "refund"' },
-);
-
-/** The schema that documents are generated from. */
-export const messageSchema = messageV1;
-export const inputSchemas = { charge: chargeInput, refund: refundInput } as const;
-
-/** A queue message of the current version. Unknown fields outside `input` were ignored. */
-export type Message = Readonly<z.infer<typeof messageV1>>;
+/** A message in the current version, whichever it was sent in. Unknown fields outside `input` were ignored. */
+export type Message = MessageV2;
 export type OperationType = Message['type'];
-export type ChargeInput = Readonly<z.infer<typeof chargeInput>>;
-export type RefundInput = Readonly<z.infer<typeof refundInput>>;
+export type ChargeInput = ChargeInputV2;
+export type RefundInput = RefundInputV2;
 
-/** The newest version of the message that this build reads. */
-export const currentVersion = 1;
+/** A message as it is sent, in any version. */
+export type SentMessage = MessageV1 | MessageV2;
+type JobOf<Sent> = Sent extends SentMessage ? Pick<Sent, 'type' | 'input'> : never;
+type FormOf<Sent> = Sent extends SentMessage ? Pick<Sent, 'version' | 'type' | 'input'> : never;
+
+interface Version {
+  readonly schema: z.core.$ZodType;
+  readonly inputs: Readonly<Record<OperationType, z.ZodMiniObject>>;
+  /** The current form of a parsed JSON object that names this version, or what is wrong with it. */
+  readonly read: (json: object) => Message | { readonly issues: readonly z.core.$ZodIssue[] };
+}
+
+/** What can be in flight: every version that was ever sent, each with its way to the current one. */
+export const versions: Readonly<Record<number, Version>> = {
+  1: { schema: messageV1, inputs: inputsV1, read: readerOf(messageV1, upcastV1) },
+  2: { schema: messageV2, inputs: inputsV2, read: readerOf(messageV2, (message) => message) },
+};
+
+/** The newest version that this build reads. */
+export const currentVersion = 2;
+
+/**
+ * The newest version that the API takes. Consumers first: it follows `currentVersion` one release later, when no worker
+ * runs, or can come back by a roll-back, that does not read that version.
+ */
+export const offeredVersion = 2;
+
+/**
+ * How an operation is recorded, sent again and digested: in the oldest version that can say it. So what uses nothing new
+ * is read by every build, and has one digest whatever version it came in.
+ */
+export function oldestForm(job: JobOf<Message>): FormOf<SentMessage> {
+  if (job.type === 'refund') return { version: 1, type: job.type, input: job.input };
+  const asV1 = chargeAsV1(job.input);
+  return asV1
+    ? { version: 1, type: job.type, input: asV1 }
+    : { version: 2, type: job.type, input: job.input };
+}
 
 export type Parsed =
   | { readonly kind: 'message'; readonly message: Message }
@@ -123,11 +94,19 @@ export function messageFrom(json: Record<string, unknown>): Parsed {
       ids,
     );
   }
-  if (version > currentVersion) return { kind: 'futureVersion', version, ids };
-  const parsed = messageV1.safeParse(json);
-  if (parsed.success) return { kind: 'message', message: parsed.data };
-  const problems = parsed.error.issues.map((issue) => problemOf(issue, json));
+  const known = versions[version];
+  if (!known) return { kind: 'futureVersion', version, ids };
+  const read = known.read(json);
+  if (!('issues' in read)) return { kind: 'message', message: read };
+  const problems = read.issues.map((issue) => problemOf(issue, json, known));
   return malformed([...new Set(problems)].join('; '), ids);
+}
+
+function readerOf<Sent>(schema: z.ZodMiniType<Sent>, upcast: (sent: Sent) => Message): Version['read'] {
+  return (json) => {
+    const parsed = schema.safeParse(json);
+    return parsed.success ? upcast(parsed.data) : { issues: parsed.error.issues };
+  };
 }
 
 const malformed = (problem: string, ids: Ids = {}): Parsed => ({ kind: 'malformed', problem, ids });
@@ -165,12 +144,16 @@ function wrapperOf(json: Record<string, unknown>): string | undefined {
   return undefined;
 }
 
-function problemOf(issue: z.core.$ZodIssue, { type, input }: Record<string, unknown>): string {
+function problemOf(
+  issue: z.core.$ZodIssue,
+  { type, input }: Record<string, unknown>,
+  { inputs }: Version,
+): string {
   const path = issue.path.join('.');
   if (path === 'input' && issue.code === 'invalid_type') return `input ${must('an object')({ input })}`;
   if (issue.code === 'invalid_union') return `type ${must('"charge" or "refund"')({ input: type })}`;
   if (issue.code !== 'unrecognized_keys') return `${path} ${issue.message}`;
-  const schema = type === 'refund' ? refundInput : chargeInput;
-  const allowed = Object.keys(schema.shape).join(', ');
+  const { shape } = type === 'refund' ? inputs.refund : inputs.charge;
+  const allowed = Object.keys(shape).join(', ');
   return `${path} has unknown fields (${issue.keys.map(describe).join(', ')}); allowed are ${allowed}`;
 }

@@ -2,7 +2,7 @@ import * as z from 'zod/mini';
 import { cancel } from './cancel';
 import { isKeySpent } from './delivery';
 import { providerTimeoutMs } from './limits';
-import { idPattern } from './message';
+import { idPattern } from './message-fields';
 import { type Intervention, type Operation, type OperationId, UnreadableRecord } from './operation';
 import { type Inspection, type JobQueue, keyOf, type ProviderSwitch, type ProviderTelemetry } from './ports';
 import { absenceProven, quietEndMs, type ReconcilePorts, reconcile } from './reconcile';

@@ -1,4 +1,4 @@
-import type { ChargeInput, Message, RefundInput } from './message';
+import { type ChargeInput, oldestForm, type RefundInput, type SentMessage } from './message';
 import type { EffectResult, OperationError } from './outcome';
 import type { ParkedReason, State } from './state';
 
@@ -22,8 +22,6 @@ export type Operation = OperationRecord & Job;
 
 /** Times are milliseconds since the epoch. */
 export interface OperationRecord extends OperationId {
-  /** The message version that `input` was upcast to. */
-  readonly version: number;
   readonly inputDigest: string;
   readonly state: State;
   /** The fencing token of the last claim; before the first, that of the API request that accepted the operation. Every write after a claim is conditional on it. */
@@ -102,7 +100,6 @@ export class UnreadableRecord extends Error {
 export type Bound = Job &
   Pick<
     OperationRecord,
-    | 'version'
     | 'inputDigest'
     | 'providerKey'
     | 'providerParamsVersion'
@@ -112,16 +109,9 @@ export type Bound = Job &
     | 'createdAtMs'
   >;
 
-/** The message of an operation, to be sent again. */
-export function messageOf(operation: Operation): Message {
+/** The message of an operation, to be sent again, as every build that can run it can read it. */
+export function messageOf(operation: Operation): SentMessage {
   const { tenantId, operationId, deadlineAtMs } = operation;
-  const common = {
-    version: 1,
-    tenantId,
-    operationId,
-    deadlineAt: new Date(deadlineAtMs).toISOString(),
-  } as const;
-  return operation.type === 'charge'
-    ? { ...common, type: 'charge', input: operation.input }
-    : { ...common, type: 'refund', input: operation.input };
+  const deadlineAt = new Date(deadlineAtMs).toISOString();
+  return { ...oldestForm(operation), tenantId, operationId, deadlineAt };
 }

@@ -1,4 +1,4 @@
-import type { Bound, Intervention, Operation, OperationId, RefundPart } from './operation';
+import type { Bound, Intervention, Job, Operation, OperationId, RefundPart } from './operation';
 import type { Finding, OperationError, Outcome } from './outcome';
 import type { Breaker, ProviderState } from './provider-state';
 import type { ParkedReason, Settlement, State } from './state';
@@ -222,8 +222,8 @@ export interface Provider {
   inspect(operation: Operation, providerRef: string, timeoutMs: number): Promise<Inspection>;
   /** Whether the key may do all that the service needs. Moves no money. */
   check(timeoutMs: number): Promise<readonly Check[]>;
-  /** The parameters that a new operation's attempts are built with. */
-  readonly paramsVersion: number;
+  /** Which parameters a new operation's attempts are built with: the oldest that say all of its inputs. */
+  paramsVersionOf(job: Job): number;
 }
 
 export interface Inspection {

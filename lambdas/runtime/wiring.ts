@@ -4,7 +4,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { DynamoDbStore } from '../adapters/dynamodb-store';
 import { DynamoDbTenants } from '../adapters/dynamodb-tenants';
 import { SqsJobQueue } from '../adapters/sqs-job-queue';
-import { newestParamsVersion } from '../adapters/stripe-params';
+import { paramsVersionOf } from '../adapters/stripe-params';
 import { TableClient } from '../adapters/table-client';
 import type { AcceptPorts } from '../operation/accept';
 import { type Limits, limitConflicts, settleReserveMs, unknownLimits } from '../operation/limits';
@@ -34,7 +34,7 @@ export function createApi(variables: Variables): Api {
     newClaimId,
     limits,
     providerKeyPrefix,
-    providerParamsVersion: newestParamsVersion,
+    paramsVersionOf,
   };
   return { ports, telemetry, tenantClaim: environment.tenantClaim };
 }
@@ -42,7 +42,12 @@ export function createApi(variables: Variables): Api {
 /** What all functions share. The clients are made once per process. */
 export function createService(environment: ServiceEnvironment, variables: Variables) {
   const { limits, stage, operationsTable } = environment;
-  const telemetry = new Telemetry(stage, limits.maxReceiveCount);
+  const telemetry = new Telemetry({
+    service: environment.providerKeyPrefix,
+    stage,
+    maxReceiveCount: limits.maxReceiveCount,
+    functionVersion: variables.AWS_LAMBDA_FUNCTION_VERSION,
+  });
   warnOf(environment, telemetry);
   const defaults = clientDefaults(limits);
   const client = new DynamoDBClient(defaults);

@@ -56,6 +56,19 @@ test('what is enqueued is the same operation as what is accepted', async () => {
   expect(charges).toHaveLength(1);
 });
 
+test('what is accepted or enqueued under the names of version 2 is the same operation, with its description at Stripe', async () => {
+  const { invoiceId: reference, ...rest } = input;
+  await client.charge('North', 'O6', input);
+  expect(await client.charge('North', 'O6', { reference, ...rest })).toMatchObject({ isNew: false });
+  const described = { reference, ...rest, description: 'Second part' };
+  await client.charge('North', 'O7', described);
+  const id = { tenantId: 'North', operationId: 'O7' };
+  await client.enqueue({ version: 2, ...id, type: 'charge', input: described });
+  await client.waitUntilDone('North', 'O7', { intervalMs: 50 });
+  const intents = stack.stripe?.paymentIntents().filter(({ metadata }) => metadata.operationId === 'O7');
+  expect(intents).toEqual([expect.objectContaining({ description: 'Second part', status: 'succeeded' })]);
+});
+
 test('a refund is an operation of its own, and a cancel of what has succeeded says to refund', async () => {
   await client.charge('North', 'O4', input);
   await client.waitUntilDone('North', 'O4', { intervalMs: 50 });

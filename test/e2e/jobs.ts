@@ -1,6 +1,6 @@
-import type { Message } from '../../lambdas/operation/message';
+import type { MessageV1 } from '../../lambdas/operation/message-v1';
 
-export type Charge = Message & { readonly type: 'charge' };
+export type Charge = MessageV1 & { readonly type: 'charge' };
 
 /** A job as other services send it; `pm_A` succeeds at the stand-in. */
 export function job(operationId: string, amountMinor = 5000): Charge {

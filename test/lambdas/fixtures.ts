@@ -1,7 +1,10 @@
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/lib-dynamodb';
 import { digestOf } from '../../lambdas/operation/digest';
 import type { Message } from '../../lambdas/operation/message';
 import type { Bound, Operation } from '../../lambdas/operation/operation';
 import type { Fault } from '../../local/proxy-faults';
+import type { LocalStack } from '../../local/stack';
 import type { WorkerBench } from '../support/worker-bench';
 
 export interface Named {
@@ -9,14 +12,14 @@ export interface Named {
   readonly operationId: string;
 }
 
-/** The base job of CASES.md, parsed. */
+/** The base job of the cases, parsed: in the current version, whichever it was sent in. */
 export const message: Message & { readonly type: 'charge' } = {
-  version: 1,
+  version: 2,
   tenantId: 'acme',
   operationId: 'op-1001',
   type: 'charge',
   input: {
-    invoiceId: 'inv-77',
+    reference: 'inv-77',
     amountMinor: 1999,
     currency: 'usd',
     customerId: 'cus_A',
@@ -31,8 +34,9 @@ export type Charge = Operation & { readonly type: 'charge' };
 
 /** A queued record of `message`, with parts changed. */
 export function operation(changes: Partial<Charge> = {}): Charge {
+  const { version: _, ...job } = message;
   return {
-    ...message,
+    ...job,
     inputDigest: digestOf({ ...message, ...changes }),
     state: 'queued',
     claimId: 'claim-of-before',
@@ -54,9 +58,8 @@ export function boundOf(
   operationId: string,
   changes: Partial<Bound & Charge> = {},
 ): Bound & Pick<Charge, 'type'> {
-  const { version, type, input } = message;
+  const { type, input } = message;
   return {
-    version,
     type,
     input,
     inputDigest: digestOf({ ...message, operationId }),
@@ -144,4 +147,27 @@ export async function toTheEnd(bench: WorkerBench, jobs: readonly Named[]): Prom
     await bench.reconcile();
   }
   throw new Error('It does not come to an end');
+}
+
+/** Writes what only a person's mistake or a bug would: that the operation failed, whatever its call is doing. */
+export async function settleAsFailed(stack: LocalStack, { tenantId, operationId }: Named): Promise<void> {
+  const client = new DynamoDBClient({
+    region: 'us-east-1',
+    endpoint: stack.endpoints.dynamodb,
+    credentials: { accessKeyId: 'x', secretAccessKey: 'x' },
+  });
+  await DynamoDBDocumentClient.from(client).send(
+    new UpdateCommand({
+      TableName: stack.tableName,
+      Key: { pk: `op#${tenantId}#${operationId}` },
+      UpdateExpression: 'SET #state = :failed, claimId = :person, #error = :error REMOVE leaseExpiresAtMs',
+      ExpressionAttributeNames: { '#state': 'state', '#error': 'error' },
+      ExpressionAttributeValues: {
+        ':failed': 'failed',
+        ':person': 'of-a-person',
+        ':error': { code: 'by_hand', message: 'settled by hand' },
+      },
+    }),
+  );
+  client.destroy();
 }

@@ -1,9 +1,16 @@
 import { keyOf } from '../../lambdas/operation/ports';
 import { job, startWorkerBench, type WorkerBench } from '../support/worker-bench';
 
-// What an outage costs the provider, and what it must not cost anybody else: nothing lost, nothing parked, one charge each.
+// PEER.md row 10, and what else an outage may be. What an outage costs the provider, and what it must not cost anybody else: nothing lost, nothing parked, one charge each.
 
-const limits = { tenantMaxRunning: 2, retryBudgetFloor: 10, breakerMinCalls: 20 } as const;
+/** The defaults that the bench widens, and time enough for a slow machine: what is counted here are calls. */
+const limits = {
+  tenantMaxRunning: 2,
+  retryBudgetFloor: 10,
+  breakerMinCalls: 20,
+  workerTimeoutSeconds: 20,
+  leaseMarginSeconds: 2,
+} as const;
 const secondMs = 1000;
 
 let bench: WorkerBench;
@@ -57,14 +64,14 @@ async function untilAllSucceeded(jobs: readonly { tenantId: string; operationId:
 
 const outage = () => bench.stripe.fault({ kind: 'answer', status: 503 }, { times: Number.POSITIVE_INFINITY });
 
-/** The laptop's back-off, and the one of a deployment. */
+/** The laptop's back-off, and a longer one, so that two hours are not too many deliveries for a test. */
 describe.each([
   { name: '60 s', lengthMs: 60 * secondMs, stepMs: 2 * secondMs, backOff: {} },
   {
     name: '2 h',
     lengthMs: 2 * 3_600_000,
     stepMs: 60 * secondMs,
-    backOff: { retryBaseSeconds: 10, retryCapSeconds: 300 },
+    backOff: { retryBaseSeconds: 10, retryCapSeconds: 900 },
   },
 ])('an outage of $name with 200 messages of 50 tenants', ({ lengthMs, stepMs, backOff }) => {
   test('costs a bounded number of calls, parks nothing, and all are charged once afterwards', async () => {
@@ -89,5 +96,82 @@ describe.each([
       .ledger()
       .map(({ metadata }) => `${metadata.tenantId}#${metadata.operationId}`);
     expect(charged.toSorted()).toEqual(jobs.map(keyOf).toSorted());
+  }, 240_000);
+});
+
+describe('BL-22 a minute of 429, rate limits and lock time-outs in turn', () => {
+  test('parks nothing, uses up no attempt, and all 100 jobs of one customer succeed', async () => {
+    bench = await startWorkerBench({ limits });
+    const jobs = await backlog(100, 20);
+    const startMs = bench.stack.clock.now();
+    const answers = Array.from({ length: 1000 }, (_, index) =>
+      bench.stripe.fault({
+        kind: 'answer',
+        status: 429,
+        error: { type: 'rate_limit_error', code: index % 2 === 0 ? 'lock_timeout' : 'rate_limit' },
+      }),
+    );
+    while (bench.stack.clock.now() - startMs < 60_000) await goOnFor(2000, 2000);
+    const records = await Promise.all(
+      jobs.map(({ tenantId, operationId }) => bench.stack.operation(tenantId, operationId)),
+    );
+    for (const kept of records) {
+      expect(kept ?? { attemptCount: 0 }).toMatchObject({ attemptCount: 0 });
+      expect(kept ?? {}).not.toHaveProperty('effectPossibleSinceMs');
+    }
+    expect(await bench.stack.deadLetters()).toEqual([]);
+    for (const takeBack of answers) takeBack();
+    await untilAllSucceeded(jobs, 2000);
+    expect(await bench.stack.deadLetters()).toEqual([]);
+    expect(bench.stripe.ledger()).toHaveLength(100);
+  }, 240_000);
+
+  test('a lock time-out of one customer does not open the breaker for the others', async () => {
+    bench = await startWorkerBench({ limits: { ...limits, breakerMinCalls: 5 } });
+    await backlog(20, 10);
+    bench.stripe.fault(
+      { kind: 'answer', status: 429, error: { type: 'invalid_request_error', code: 'lock_timeout' } },
+      { times: 20 },
+    );
+    await bench.drain();
+    expect(await bench.stack.item('provider#stripe')).not.toHaveProperty('breakerOpenedAtMs');
+  });
+});
+
+describe('a refused key', () => {
+  test('one 403 parks one operation, and a redrive runs it; the others go on', async () => {
+    bench = await startWorkerBench({ limits });
+    const jobs = await backlog(10, 10);
+    const [foreign] = jobs;
+    if (!foreign) throw new Error('no jobs');
+    bench.stripe.fault({ kind: 'answer', status: 403 }, { operationId: foreign.operationId });
+    await goOnFor(30_000, 2000);
+    expect((await states(jobs)).filter((state) => state === 'succeeded')).toHaveLength(9);
+    expect(await bench.stack.operation(foreign.tenantId, foreign.operationId)).toMatchObject({
+      state: 'parked',
+      parkedReason: 'provider_forbidden',
+      attemptCount: 0,
+    });
+    expect(await bench.stack.deadLetters()).toHaveLength(1);
+    await bench.stack.send(foreign);
+    await untilAllSucceeded(jobs, 2000);
+    expect(bench.stripe.ledger()).toHaveLength(10);
+  }, 240_000);
+
+  test('a 401 stops all at once, loses none, and all are charged once after the key is good again', async () => {
+    bench = await startWorkerBench({ limits });
+    const jobs = await backlog(40, 20);
+    const startMs = bench.stack.clock.now();
+    const takeBack = bench.stripe.fault({ kind: 'answer', status: 401 }, { times: Number.POSITIVE_INFINITY });
+    await goOnFor(60_000, 2000);
+    expect(await bench.stack.item('provider#stripe')).toMatchObject({ breakerReason: 'unauthorized' });
+    // The first batch, and a probe each half minute.
+    const probes = Math.ceil((bench.stack.clock.now() - startMs) / 30_000);
+    expect(bench.stripe.requests().length).toBeLessThanOrEqual(bench.stack.limits.batchSize + probes);
+    expect(new Set(await states(jobs))).not.toContain('parked');
+    expect(await bench.stack.deadLetters()).toEqual([]);
+    takeBack();
+    await untilAllSucceeded(jobs, 2000);
+    expect(bench.stripe.ledger()).toHaveLength(40);
   }, 240_000);
 });

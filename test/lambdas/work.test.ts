@@ -378,7 +378,7 @@ describe('the same operation twice in a batch', () => {
 describe('a version from the future', () => {
   test('is deferred at every delivery, with the longest back-off, and never rejected', async () => {
     for (const receiveCount of [1, 4, 7]) {
-      expect(await deliverOne(job({ version: 2 }), { receiveCount })).toEqual({
+      expect(await deliverOne(job({ version: 3 }), { receiveCount })).toEqual({
         isAcknowledged: false,
         comesBackIn: 10,
       });

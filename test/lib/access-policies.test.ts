@@ -78,3 +78,12 @@ test('a producer may invoke nothing', () => {
   const actions = grants(template, 'AWS::IAM::ManagedPolicy', 'AccessProducer').map(({ action }) => action);
   expect(actions).not.toContain('lambda:InvokeFunction');
 });
+
+test('an operator may read the outputs of this stack, by which the commands find all the rest', () => {
+  const [stack, ...others] = grants(template, 'AWS::IAM::ManagedPolicy', 'AccessOperator').filter(
+    ({ action }) => action.startsWith('cloudformation:'),
+  );
+  expect(others).toEqual([]);
+  expect(stack?.action).toBe('cloudformation:DescribeStacks');
+  expect(stack?.resource).toContain(':stack/charge-once-dev/*');
+});

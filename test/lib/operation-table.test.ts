@@ -9,7 +9,7 @@ test('BL-37: the TTL attribute is the one that the store writes', () => {
   });
 });
 
-test('the attention index has the keys that its readers query, and only keys', () => {
+test('the attention index has the keys that its readers query, and beside them only what the census counts', () => {
   template.hasResourceProperties('AWS::DynamoDB::Table', {
     KeySchema: [{ AttributeName: names.partitionKey, KeyType: 'HASH' }],
     GlobalSecondaryIndexes: [
@@ -19,7 +19,7 @@ test('the attention index has the keys that its readers query, and only keys', (
           { AttributeName: names.attentionPartitionKey, KeyType: 'HASH' },
           { AttributeName: names.attentionSortKey, KeyType: 'RANGE' },
         ],
-        Projection: { ProjectionType: 'KEYS_ONLY' },
+        Projection: { ProjectionType: 'INCLUDE', NonKeyAttributes: names.attentionAttributes },
       },
     ],
   });
@@ -37,5 +37,20 @@ test.each([false, true])('the table outlives its stack (production: %s)', (produ
     DeletionPolicy: 'Retain',
     UpdateReplacePolicy: 'Retain',
     Properties: { DeletionProtectionEnabled: true },
+  });
+});
+
+test('with customerManagedKey the table has a rotated key of its own, which outlives the stack as it does', () => {
+  const { template: keyed } = operationsStack({ customerManagedKey: true });
+  const [key] = Object.keys(keyed.findResources('AWS::KMS::Key')).filter((id) =>
+    id.includes('OperationTable'),
+  );
+  keyed.hasResourceProperties('AWS::DynamoDB::Table', {
+    SSESpecification: { SSEEnabled: true, SSEType: 'KMS', KMSMasterKeyId: { 'Fn::GetAtt': [key, 'Arn'] } },
+  });
+  expect(keyed.findResources('AWS::KMS::Key')[key ?? '']).toMatchObject({
+    DeletionPolicy: 'Retain',
+    UpdateReplacePolicy: 'Retain',
+    Properties: { EnableKeyRotation: true },
   });
 });

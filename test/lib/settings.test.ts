@@ -12,6 +12,11 @@ test('without overrides every setting has its default', () => {
     deadLetterRetentionDays: 14,
     logRetentionDays: 90,
     customerManagedKey: false,
+    monitoring: true,
+    runbookUrl: 'docs/runbook.md',
+    alarmInFlightMessages: 80_000,
+    alarmSettlingHours: 24,
+    gradualDeployment: 'none',
     apiRequestsPerSecond: 100,
     apiBurstRequests: 200,
   });
@@ -106,6 +111,11 @@ test.each([
     'a log retention that CloudWatch lacks',
     { logRetentionDays: 100 },
     'logRetentionDays is 100; it must be one of 1, 3, 5',
+  ],
+  [
+    'a way of deploying that CodeDeploy lacks',
+    { gradualDeployment: 'canary' },
+    'gradualDeployment is "canary"; it must be one of none, canary10Percent5Minutes',
   ],
   ['a prefix with a slash', { providerKeyPrefix: 'a/b' }, 'providerKeyPrefix is "a/b"; it must be up to 100'],
   [

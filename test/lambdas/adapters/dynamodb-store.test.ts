@@ -7,6 +7,7 @@ import { DynamoDbStore } from '../../../lambdas/adapters/dynamodb-store';
 import { TableClient } from '../../../lambdas/adapters/table-client';
 import { decide, maxRedrives, windowOpensAtMs } from '../../../lambdas/operation/delivery';
 import { limitsFrom } from '../../../lambdas/operation/limits';
+import { oldestForm } from '../../../lambdas/operation/message';
 import type { Operation } from '../../../lambdas/operation/operation';
 import { type ClaimRequest, keyOf, type SettleRequest } from '../../../lambdas/operation/ports';
 import { isTerminal, parkedReasons, type Settlement, states } from '../../../lambdas/operation/state';
@@ -38,10 +39,14 @@ const freshId = () => {
   return `op-${count}`;
 };
 
+/** As the store writes it. */
+function itemOf({ tenantId, operationId, ...attributes }: Operation) {
+  return { pk: `op#${tenantId}#${operationId}`, ...attributes, ...oldestForm(attributes) };
+}
+
 async function put(changes: Partial<Charge> = {}): Promise<Operation> {
   const stored = operation({ operationId: freshId(), ...changes });
-  const { tenantId, operationId, ...attributes } = stored;
-  const Item = { pk: `op#${tenantId}#${operationId}`, ...attributes };
+  const Item = itemOf(stored);
   const documents = DynamoDBDocumentClient.from(client, { marshallOptions: { removeUndefinedValues: true } });
   await documents.send(new PutCommand({ TableName: stack.tableName, Item }));
   return stored;
@@ -981,13 +986,11 @@ describe('a look', () => {
 
   test('asks again for the keys that a throttled table left out', async () => {
     const [one, two] = [operation({ operationId: 'one' }), operation({ operationId: 'two' })];
-    const itemOf = ({ tenantId, operationId, ...attributes }: Operation) =>
-      marshall({ pk: `op#${tenantId}#${operationId}`, ...attributes });
     const left = { [stack.tableName]: { Keys: [{ pk: { S: 'op#acme#two' } }] } };
     const table = await tableThatAnswers([
-      { Responses: { [stack.tableName]: [itemOf(one)] }, UnprocessedKeys: left },
+      { Responses: { [stack.tableName]: [marshall(itemOf(one))] }, UnprocessedKeys: left },
       { Responses: {}, UnprocessedKeys: left },
-      { Responses: { [stack.tableName]: [itemOf(two)] }, UnprocessedKeys: {} },
+      { Responses: { [stack.tableName]: [marshall(itemOf(two))] }, UnprocessedKeys: {} },
     ]);
     const { operations: seen } = await new DynamoDbStore(
       new TableClient(table.client, stack.tableName),
@@ -1014,16 +1017,15 @@ describe('a look', () => {
 });
 
 test('a refusal that carries the item, as DynamoDB itself gives it, needs no second read', async () => {
-  const { tenantId, operationId, ...attributes } = operation({ state: 'succeeded' });
+  const known = operation({ state: 'succeeded' });
   const refusal = {
     __type: 'com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException',
     message: 'The conditional request failed',
-    Item: marshall({ pk: `op#${tenantId}#${operationId}`, ...attributes }),
+    Item: marshall(itemOf(known)),
   };
   const table = await tableThatAnswers([refusal], 400);
   const of = new DynamoDbStore(new TableClient(table.client, stack.tableName), limits);
-  const known = { tenantId, operationId, ...attributes };
-  expect(await of.claim(claimOf(operationId))).toEqual({ kind: 'refused', operation: known });
+  expect(await of.claim(claimOf(known.operationId))).toEqual({ kind: 'refused', operation: known });
   const proof = { state: 'succeeded', providerRef: 'pi_1', result: {} } as const;
   expect(await of.settle(settleOf({ ...known, claimId: 'of-ours' }, proof))).toEqual({
     kind: 'superseded',
@@ -1085,7 +1087,7 @@ describe('a record', () => {
       tenantId,
       operationId,
       input: {
-        invoiceId: longId('inv'),
+        reference: longId('inv'),
         amountMinor: 99_999_999,
         currency: 'usd',
         customerId: longId('cus_'),
@@ -1146,8 +1148,7 @@ describe('a record', () => {
   ])(
     'of ids as long as a UUID that is %s stays under 1 024 bytes, or every write costs double',
     (_state, of) => {
-      const { tenantId, operationId, ...attributes } = of;
-      expect(bytesOf({ pk: `op#${tenantId}#${operationId}`, ...attributes })).toBeLessThan(1024);
+      expect(bytesOf(itemOf(of))).toBeLessThan(1024);
     },
   );
 
@@ -1156,7 +1157,7 @@ describe('a record', () => {
       tenantId: 'north-wind-energy',
       operationId: '018f6f0e-7b1a-7c3d-9e4f-1234567890ab',
       input: {
-        invoiceId: '018f6f0e-7b1a-7c3d-9e4f-1234567890ab',
+        reference: '018f6f0e-7b1a-7c3d-9e4f-1234567890ab',
         amountMinor: 1_999_00,
         currency: 'usd',
         customerId: 'cus_NffrFeUfNV2Hib',
@@ -1175,8 +1176,7 @@ describe('a record', () => {
       openShard: 7,
       dueAtMs: nowMs,
     });
-    const { tenantId, operationId, ...attributes } = of;
-    expect(bytesOf({ pk: `op#${tenantId}#${operationId}`, ...attributes })).toBeLessThan(1024);
+    expect(bytesOf(itemOf(of))).toBeLessThan(1024);
   });
 
   test('keeps no reason that its readers would refuse', async () => {

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { ApiKey } from '../../../lambdas/adapters/stripe-key';
 import { fixedKey } from '../../../lambdas/adapters/stripe-key';
+import { paramsVersionOf } from '../../../lambdas/adapters/stripe-params';
 import { StripeProvider } from '../../../lambdas/adapters/stripe-provider';
 import type { Fault, FaultMatch } from '../../../local/stripe-faults';
 import { type StripeStandIn, startStripeStandIn } from '../../../local/stripe-stand-in';
@@ -84,14 +85,28 @@ describe('the request', () => {
 
   test('does not depend on the order in which the record stores the input', async () => {
     const of = fresh();
-    const { invoiceId, amountMinor, currency, customerId, paymentMethodId } = of.input;
+    const { reference, amountMinor, currency, customerId, paymentMethodId } = of.input;
     await charge(of);
-    await charge({ ...of, input: { paymentMethodId, customerId, currency, amountMinor, invoiceId } });
+    await charge({ ...of, input: { paymentMethodId, customerId, currency, amountMinor, reference } });
     expect(new Set(requestsOf(of).map(({ rawBody }) => rawBody)).size).toBe(1);
   });
 
+  test('has a description where the operation has one: parameters of version 2, and of version 1 in all else', async () => {
+    const [without, described] = [fresh(), fresh({ description: 'Café Zoë 😀' })];
+    expect([without, described].map(paramsVersionOf)).toEqual([1, 2]);
+    await charge(without);
+    await charge({ ...described, providerParamsVersion: 2 });
+    const [first, second] = [without, described].map((of) => requestsOf(of)[0]?.params);
+    const { operationId, inputDigest, providerKey } = described;
+    expect(second).toEqual({
+      ...first,
+      description: 'Café Zoë 😀',
+      metadata: { ...Object(first?.metadata), operationId, inputDigest, providerKey },
+    });
+  });
+
   test('parameters of a version that this build does not know are not sent', async () => {
-    const of = fresh({}, { providerParamsVersion: 2 });
+    const of = fresh({}, { providerParamsVersion: 3 });
     expect(await charge(of)).toEqual({ kind: 'notSent', reason: 'params_version_unknown' });
     expect(requestsOf(of)).toEqual([]);
   });

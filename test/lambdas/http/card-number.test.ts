@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { cardNumberIn, holdsCardNumber } from '../../../lambdas/http/card-number';
+import { cardNumberIn } from '../../../lambdas/http/card-number';
+import { holdsCardNumber } from '../../../lambdas/operation/describe';
 
 test.each([
   '4242424242424242',

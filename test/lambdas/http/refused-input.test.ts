@@ -107,7 +107,7 @@ describe('a body', () => {
     [
       'has an unknown field',
       withInput({ note: 'x' }),
-      /"note" is no field of a charge; its fields are invoiceId/,
+      /"note" is no field of a charge of version 1; its fields are invoiceId/,
     ],
     ['has the fields of the envelope', withInput({ tenantId: 'acme' }), /"tenantId" is no field/],
     ['has a field named __proto__', '{"__proto__":{},"amountMinor":1}', /"__proto__" is no field/],

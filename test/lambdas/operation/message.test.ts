@@ -19,6 +19,14 @@ test('the job of the contract is read as it is', () => {
   expect(parse(message)).toEqual({ kind: 'message', message });
 });
 
+test('the job of version 1 is read as the same job of the current version', () => {
+  const { reference: invoiceId, ...input } = message.input;
+  const sent = { ...message, version: 1, input: { ...input, invoiceId } };
+  expect(parse(sent)).toEqual({ kind: 'message', message });
+  expect(parse({ ...sent, input: message.input })).toMatchObject({ kind: 'malformed' });
+  expect(parse({ ...sent, version: 2 })).toMatchObject({ kind: 'malformed' });
+});
+
 test('unknown fields outside input are ignored', () => {
   expect(parse({ ...message, sentBy: 'billing', trace: { a: [1] } })).toEqual({
     kind: 'message',
@@ -42,20 +50,20 @@ test.each([
 });
 
 test.each([
-  ['missing', undefined, 'version is missing; it must be a whole number from 1 to 1'],
-  ['null', null, 'version is null; it must be a whole number from 1 to 1'],
-  ['text', '1', 'version is "1"; it must be a whole number from 1 to 1'],
-  ['zero', 0, 'version is 0; it must be a whole number from 1 to 1'],
-  ['negative', -1, 'version is -1; it must be a whole number from 1 to 1'],
-  ['a fraction', 1.5, 'version is 1.5; it must be a whole number from 1 to 1'],
+  ['missing', undefined, 'version is missing; it must be a whole number from 1 to 2'],
+  ['null', null, 'version is null; it must be a whole number from 1 to 2'],
+  ['text', '1', 'version is "1"; it must be a whole number from 1 to 2'],
+  ['zero', 0, 'version is 0; it must be a whole number from 1 to 2'],
+  ['negative', -1, 'version is -1; it must be a whole number from 1 to 2'],
+  ['a fraction', 1.5, 'version is 1.5; it must be a whole number from 1 to 2'],
 ])('a version that is %s is malformed', (_name, version, problem) => {
   expect(problemOf({ ...message, version })).toBe(problem);
 });
 
 test('a version from the future is told apart from a mistake, whatever else the message holds', () => {
-  expect(parse({ version: 2, tenantId: 'acme', operationId: 'op-1', input: 'in a new shape' })).toEqual({
+  expect(parse({ version: 3, tenantId: 'acme', operationId: 'op-1', input: 'in a new shape' })).toEqual({
     kind: 'futureVersion',
-    version: 2,
+    version: 3,
     ids: { tenantId: 'acme', operationId: 'op-1' },
   });
 });
@@ -86,7 +94,7 @@ test.each(['tenantId', 'operationId'])('%s must be an id', (field) => {
   expect(problemOf({ ...message, [field]: '0.a_B:9-' })).toBe('message');
 });
 
-test.each(['invoiceId', 'customerId', 'paymentMethodId'])('input.%s must be an id', (field) => {
+test.each(['reference', 'customerId', 'paymentMethodId'])('input.%s must be an id', (field) => {
   for (const value of ['', '[x]', 'café', 'cafe\u0301', 'a'.repeat(501), '😀', 'a#b', null, 7]) {
     expect(problemOf(withInput({ [field]: value }))).toMatch(
       new RegExp(`^input\\.${field} is .*; it must be 1 to 64`),
@@ -151,17 +159,65 @@ test('a type that is none is named', () => {
 
 test('unknown fields in input are refused by name', () => {
   expect(problemOf(withInput({ memo: 'x' }))).toBe(
-    'input has unknown fields ("memo"); allowed are invoiceId, amountMinor, currency, customerId, paymentMethodId',
+    'input has unknown fields ("memo"); allowed are reference, amountMinor, currency, customerId, paymentMethodId, description',
   );
   const polluted = JSON.stringify(message).replace(
-    '"invoiceId"',
-    '"__proto__":{"amountMinor":1},"invoiceId"',
+    '"reference"',
+    '"__proto__":{"amountMinor":1},"reference"',
   );
   expect(problemOf(polluted)).toMatch(/^input has unknown fields \("__proto__"\)/);
 });
 
 test.each([[undefined], [null], ['x'], [[]], [7]])('an input that is %j is malformed', (input) => {
   expect(problemOf({ ...message, input })).toMatch(/^input /);
+});
+
+const lineRule = 'it must be one line of 1 to 200 characters, with no white space around it';
+
+test.each([
+  ['empty', ''],
+  ['white space', ' '],
+  ['too long by one', 'x'.repeat(201)],
+  ['of two lines', 'a\nb'],
+  ['of two lines by a separator', 'a\u2028b'],
+  ['with a tab', 'a\tb'],
+  ['with a control character', 'a\u0000b'],
+  ['with white space before it', ' a'],
+  ['with white space after it', 'a\u00a0'],
+  ['with half a surrogate pair', 'a\ud83d'],
+])('a description that is %s is refused, and not shown', (_name, description) => {
+  expect(problemOf(withInput({ description }))).toBe(
+    `input.description is text that is not allowed; ${lineRule}`,
+  );
+});
+
+test.each([
+  [null, 'null'],
+  [7, '7'],
+  [['x'], 'a list'],
+])('a description that is %j is refused', (description, got) => {
+  expect(problemOf(withInput({ description }))).toBe(`input.description is ${got}; ${lineRule}`);
+});
+
+test.each(['4242424242424242', 'Card 4242 4242 4242 4242 of Ann', 'pm_4242424242424242'])(
+  'a description that holds the card number in %j is refused, and not shown',
+  (description) => {
+    expect(problemOf(withInput({ description }))).toBe(
+      'input.description holds what looks like a card number (not shown)',
+    );
+  },
+);
+
+test('a description may have 200 characters of any script, and one spelling is kept of those that look alike', () => {
+  for (const description of ['x', '😀'.repeat(200), 'Zoë’s roof: 50 %, <b>']) {
+    expect(parse(withInput({ description }))).toEqual({
+      kind: 'message',
+      message: withInput({ description }),
+    });
+  }
+  expect(parse(withInput({ description: 'cafe\u0301' }))).toEqual(
+    parse(withInput({ description: 'caf\u00e9' })),
+  );
 });
 
 test('every problem of a message is told at once', () => {
