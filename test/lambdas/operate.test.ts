@@ -514,6 +514,8 @@ describe('a pause', () => {
   test('stops every call and takes nothing on; after it everything is done, once', async () => {
     const known = await accepted();
     await bench.drain();
+    const retried = await inDoubt('none');
+    await operateOn(retried, { action: 'retry' });
     const direct = [fresh(), fresh()];
     for (const each of direct) await bench.stack.send(each);
     bench.logs();
@@ -550,7 +552,7 @@ describe('a pause', () => {
       await bench.drain();
       await bench.reconcile();
     }
-    for (const each of [known, ...direct])
+    for (const each of [known, retried, ...direct])
       expect(await evidenceFor(each)).toMatchObject({ charges: 1, record: { state: 'succeeded' } });
     expect((await bench.charge(refused)).status).toBe(202);
     await bench.drain();

@@ -901,6 +901,48 @@ describe('a write on an operation that no claim holds', () => {
     expect(await store.postpone({ ...running, state: 'queued' }, nowMs + 5)).toBe(false);
   });
 
+  describe('defer of a redrive', () => {
+    const parked = {
+      state: 'parked',
+      parkedReason: 'attempts_exhausted',
+      parkedAtMs: nowMs - 2,
+      attemptCount: 5,
+      effectPossibleSinceMs: nowMs - hourMs,
+      leaseExpiresAtMs: nowMs - hourMs,
+    } as const;
+    const deferOf = (seen: Operation, changes: Partial<typeof redrive> = {}) =>
+      store.defer({ ...requestOf(seen.operationId), seen, dueAtMs, redrive: { ...redrive, ...changes } });
+
+    test('begins it: queued with fresh attempts and a redrive less, in doubt as before', async () => {
+      const seen = await put({ ...parked, escalatedAtMs: nowMs, error: { code: 'x', message: 'x' } });
+      expect(await deferOf(seen)).toEqual({
+        kind: 'written',
+        operation: {
+          ...seen,
+          ...{ parkedReason: undefined, parkedAtMs: undefined, escalatedAtMs: undefined, error: undefined },
+          state: 'queued',
+          attemptLimit: 10,
+          redriveCount: 1,
+          updatedAtMs: nowMs,
+          ...index,
+        },
+      });
+    });
+
+    test.each<[string, Partial<Charge>, Partial<typeof redrive>?]>([
+      ['its message was sent before the park', {}, { sentAtMs: nowMs - 2 }],
+      ['it was redriven too often', { redriveCount: maxRedrives }],
+      ['it was claimed meanwhile', { claimId: 'next' }],
+      ['it is not parked any more', { state: 'queued' }],
+      ['it ended', { state: 'succeeded' }],
+    ])('is refused when %s, and nothing is written', async (...[_name, changes, request]) => {
+      const now = await put({ ...parked, ...changes });
+      const seen = operation({ operationId: now.operationId, ...parked });
+      expect(await deferOf(seen, request)).toEqual({ kind: 'superseded', operation: now });
+      expect(await stored(now)).toEqual(now);
+    });
+  });
+
   test('a postpone says that a person was told, once, and a claim forgets that', async () => {
     const before = await put({ state: 'parked', parkedAtMs: nowMs - 2, openShard: 1, dueAtMs: nowMs });
     expect(await store.postpone(before, nowMs + 5, nowMs)).toBe(true);
