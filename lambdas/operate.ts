@@ -13,8 +13,13 @@ export const handler = async (event: unknown, context: Context): Promise<Operato
     const problems = request.error.issues.map(({ message, path }) => `${path.join('.')} ${message}`.trim());
     return { done: false, said: `This cannot be asked for: ${problems.join('; ')}.` };
   }
-  const ports = operator(context.awsRequestId);
-  return withinTime(context.getRemainingTimeInMillis() - spareMs, () => operate(ports, request.data));
+  const ports = operator.ports(context.awsRequestId);
+  try {
+    const leftMs = context.getRemainingTimeInMillis() - spareMs;
+    return await withinTime(leftMs, () => operate(ports, request.data));
+  } finally {
+    operator.telemetry.flush();
+  }
 };
 
 /** What is kept of the function's time for the answer. */

@@ -2,10 +2,12 @@ import type { Context } from 'aws-lambda';
 import * as z from 'zod/mini';
 import { withinTime } from './adapters/deadline';
 import { type BroughtOn, bringOn } from './operation/bring-on';
+import { asksForCensus, type CensusPorts, takeCensus } from './operation/census';
 import { type Limits, providerTimeoutMs, settleReserveMs } from './operation/limits';
 import { idPattern } from './operation/message-fields';
 import { type OperatorAnswer, reconcileOne } from './operation/operate';
 import { createReconciler } from './runtime/reconciler-wiring';
+import type { Telemetry } from './runtime/telemetry';
 
 let reconciler: ReturnType<typeof createReconciler> | undefined;
 
@@ -15,12 +17,27 @@ export const handler = async (event: unknown, context: Context): Promise<Brought
   const ports = reconciler.ports(context.awsRequestId);
   const leftMs = context.getRemainingTimeInMillis();
   const one = oneOperation.safeParse(event);
-  if (one.success) return withinTime(leftMs, () => reconcileOne(ports, one.data));
   const untilMs = ports.clock() + leftMs - spareMs(ports.limits);
-  const done = await withinTime(leftMs, () => bringOn(ports, untilMs));
-  reconciler.telemetry.ran(done);
-  return done;
+  const { census, telemetry } = reconciler;
+  try {
+    if (one.success) return await withinTime(leftMs, () => reconcileOne(ports, one.data));
+    if (asksForCensus(event)) await withinTime(leftMs, () => count(census, telemetry, untilMs));
+    const done = await withinTime(leftMs, () => bringOn(ports, untilMs));
+    telemetry.ran(done);
+    return done;
+  } finally {
+    telemetry.flush();
+  }
 };
+
+/** What is open, for the dashboard and the alarms: a count that fails stops nothing. */
+async function count(census: CensusPorts, telemetry: Telemetry, untilMs: number): Promise<void> {
+  try {
+    telemetry.census(await takeCensus(census, untilMs));
+  } catch (error) {
+    telemetry.failed('what is open could not be counted', error);
+  }
+}
 
 const id = z.string().check(z.regex(idPattern));
 const oneOperation = z.object({ tenantId: id, operationId: id });

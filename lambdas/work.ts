@@ -46,6 +46,7 @@ async function work(worker: Worker, event: SQSEvent, context: Context): Promise<
     unfinished: new Set(records.map(({ messageId }) => messageId)),
   };
   await untilTimeIsUp(batch, () => runAll(batch, records));
+  worker.telemetry.flush();
   return { batchItemFailures: [...batch.unfinished].map((itemIdentifier) => ({ itemIdentifier })) };
 }
 
@@ -80,11 +81,15 @@ async function runAll(batch: Batch, records: readonly SQSRecord[]): Promise<void
 async function read(batch: Batch, record: SQSRecord): Promise<Job | undefined> {
   const { limits } = batch.worker.ports;
   const parsed = parseMessage(typeof record.body === 'string' ? record.body : '', limits.maxMessageBytes);
+  const sentAtMs = Number(record.attributes?.SentTimestamp ?? 0);
+  if (sentAtMs > 0) {
+    const { ports, telemetry } = batch.worker;
+    telemetry.delivered(parsed.kind === 'message' ? parsed.message : parsed.ids, ports.clock() - sentAtMs);
+  }
   switch (parsed.kind) {
     case 'message': {
       const { message } = parsed;
       const receiveCount = Number(record.attributes?.ApproximateReceiveCount ?? 1);
-      const sentAtMs = Number(record.attributes?.SentTimestamp ?? 0);
       return { record, message, inputDigest: digestOf(message), receiveCount, sentAtMs };
     }
     case 'malformed':

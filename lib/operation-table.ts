@@ -41,7 +41,8 @@ export class OperationTable extends Construct {
       indexName: names.attentionIndex,
       partitionKey: { name: names.attentionPartitionKey, type: AttributeType.NUMBER },
       sortKey: { name: names.attentionSortKey, type: AttributeType.NUMBER },
-      projectionType: ProjectionType.KEYS_ONLY,
+      projectionType: ProjectionType.INCLUDE,
+      nonKeyAttributes: [...names.attentionAttributes],
     });
   }
 }

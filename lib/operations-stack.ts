@@ -1,6 +1,7 @@
 import { CfnOutput, Stack } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { ChargeOnce } from './charge-once';
+import { Monitoring } from './monitoring';
 import { OperationsApi } from './operations-api';
 import { handlerSettings, type Settings } from './settings';
 
@@ -17,7 +18,9 @@ export class OperationsStack extends Stack {
     });
     const chargeOnce = new ChargeOnce(this, 'ChargeOnce', { settings });
     const { queues, table, access, setStripeKeyCommand } = chargeOnce;
-    const { api, policies } = new OperationsApi(this, 'OperationsApi', { chargeOnce });
+    const operationsApi = new OperationsApi(this, 'OperationsApi', { chargeOnce });
+    const { api, policies } = operationsApi;
+    if (settings.monitoring) this.watch(chargeOnce, operationsApi);
 
     new CfnOutput(this, 'ApiUrl', {
       value: api.apiEndpoint,
@@ -65,6 +68,18 @@ export class OperationsStack extends Stack {
     new CfnOutput(this, 'SetStripeKeyCommand', {
       value: setStripeKeyCommand,
       description: 'Sets the Stripe key from the shell variable STRIPE_API_KEY; jobs are deferred until then',
+    });
+  }
+
+  private watch(chargeOnce: ChargeOnce, operationsApi: OperationsApi): void {
+    const { topic, dashboard } = new Monitoring(this, 'Monitoring', { chargeOnce, operationsApi });
+    new CfnOutput(this, 'AlarmTopicArn', {
+      value: topic.topicArn,
+      description: 'Where alarms go: subscribe whoever must act on them',
+    });
+    new CfnOutput(this, 'DashboardName', {
+      value: dashboard.dashboard.dashboardName,
+      description: 'The CloudWatch dashboard of this stage',
     });
   }
 }

@@ -1,7 +1,8 @@
 import { Duration } from 'aws-cdk-lib';
-import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
+import { Rule, RuleTargetInput, Schedule } from 'aws-cdk-lib/aws-events';
 import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
 import { Construct } from 'constructs';
+import { censusEvent } from '../lambdas/operation/census';
 import { type SecretReference, ServiceFunction, type ServiceParts } from './service-function';
 
 export interface ReconcilerProps {
@@ -35,10 +36,18 @@ export class Reconciler extends Construct {
     // https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-error-handling.html
     const minute = Duration.minutes(1);
     this.service.alias.configureAsyncInvoke({ retryAttempts: 0, maxEventAge: minute });
+    const target = { retryAttempts: 0, maxEventAge: minute };
     new Rule(this, 'EveryMinute', {
       description: 'Starts the charge-once reconciler',
       schedule: Schedule.rate(minute),
-      targets: [new LambdaFunction(this.service.alias, { retryAttempts: 0, maxEventAge: minute })],
+      targets: [new LambdaFunction(this.service.alias, target)],
+    });
+    // Apart from the minute's run, which then reads no more than what is due.
+    const event = RuleTargetInput.fromObject(censusEvent);
+    new Rule(this, 'Census', {
+      description: 'Has the charge-once reconciler count what is open',
+      schedule: Schedule.rate(Duration.minutes(10)),
+      targets: [new LambdaFunction(this.service.alias, { ...target, event })],
     });
   }
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { type Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { type Duration, RemovalPolicy, Validations } from 'aws-cdk-lib';
 import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
-import { type Alias, Architecture, Runtime } from 'aws-cdk-lib/aws-lambda';
+import { type Alias, Architecture, Runtime, Tracing } from 'aws-cdk-lib/aws-lambda';
 import { NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
 import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { ISecret } from 'aws-cdk-lib/aws-secretsmanager';
@@ -106,6 +106,7 @@ export class ServiceFunction extends Construct {
       timeout: props.timeout,
       role: this.role,
       logGroup: this.logGroup,
+      tracing: Tracing.ACTIVE,
       bundling: { ...bundling, format: OutputFormat.CJS },
       awsSdkConnectionReuse: false,
       environment: {
@@ -119,6 +120,10 @@ export class ServiceFunction extends Construct {
       }),
     });
     this.alias = this.function.addAlias('live');
+    Validations.of(this.role).acknowledge({
+      id: 'AwsSolutions-IAM5[Resource::*]',
+      reason: 'xray:PutTraceSegments and xray:PutTelemetryRecords take no resource.',
+    });
     const { alias, logGroup: log } = this;
     const shift = props.parts.settings.gradualDeployment;
     this.deployment =

@@ -48,8 +48,26 @@ const deploymentSchema = z.object({
   ),
   /** Real money: live Stripe keys are accepted, and the stack and its queues resist deletion. */
   production: z._default(z.boolean({ error: allowed('true or false') }), false),
+  /** Whether the stack has alarms, a dashboard and saved queries. */
+  monitoring: z._default(z.boolean({ error: allowed('true or false') }), true),
   /** Where alarms are mailed; nowhere when absent. */
   alarmEmail: z.optional(text(/^[^\s@]+@[^\s@]+\.[^\s@]+$/, 'an e-mail address')),
+  /** The Slack channel that alarms are posted to, as its workspace's id and its own; nowhere when absent. The workspace must have been authorized once in the console of Amazon Q Developer in chat applications. https://docs.aws.amazon.com/chatbot/latest/adminguide/slack-setup.html */
+  alarmSlack: z.optional(
+    text(
+      /^T[A-Z0-9]+\/[CG][A-Z0-9]+$/,
+      "a Slack workspace's id, a / and a channel's id, such as T0ABC/C0DEF",
+    ),
+  ),
+  /** Where docs/runbook.md can be read: each alarm links to its section there. */
+  runbookUrl: z._default(
+    text(/^[^\s$#]{1,300}$/, 'a URL or a path without white space, $ or #'),
+    'docs/runbook.md',
+  ),
+  /** Messages in flight that wake a person. SQS hands out no more than 120 000: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html */
+  alarmInFlightMessages: z._default(wholeNumber(1, 120_000), 80_000),
+  /** How long an operation may be settling before that wakes a person. Cards take seconds; bank debits and refunds days. https://docs.stripe.com/payments/paymentintents/lifecycle */
+  alarmSettlingHours: z._default(wholeNumber(1, 720), 24),
   /** Concurrency taken from the account's for the worker alone; none when absent. Lambda keeps 100 unreserved, so a new account's quota of 10 allows none: https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html */
   reservedConcurrency: z.optional(wholeNumber(2, 100_000)),
   /** How long SQS keeps a message that nobody finished. https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html */

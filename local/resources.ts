@@ -34,7 +34,7 @@ export async function createTable(dynamodb: DynamoDBClient): Promise<void> {
           { AttributeName: table.attentionPartitionKey, KeyType: 'HASH' },
           { AttributeName: table.attentionSortKey, KeyType: 'RANGE' },
         ],
-        Projection: { ProjectionType: 'KEYS_ONLY' },
+        Projection: { ProjectionType: 'INCLUDE', NonKeyAttributes: [...table.attentionAttributes] },
       },
     ],
   });

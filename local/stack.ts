@@ -4,6 +4,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import { DynamoDBDocumentClient, GetCommand, paginateScan } from '@aws-sdk/lib-dynamodb';
 import { table } from '../lambdas/adapters/table';
 import { allRoutes, routeKeyOf } from '../lambdas/http/routes';
+import { censusEvent } from '../lambdas/operation/census';
 import { type LimitOverrides, type Limits, limitsFrom } from '../lambdas/operation/limits';
 import { type ApiServer, startApiServer } from './api-server';
 import { type Clock, createClock } from './clock';
@@ -44,7 +45,7 @@ export interface LocalStackOptions {
   readonly api?: boolean;
   /** Whether the functions that people invoke are served over Lambda's `Invoke`. @default false */
   readonly functions?: boolean;
-  /** Real milliseconds between runs of the reconciler; it does not run when absent. */
+  /** Real milliseconds between runs of the reconciler, of which every tenth takes a census; it does not run when absent. */
   readonly reconcileEveryMs?: number;
   /** More variables for the handler, over our own. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -218,7 +219,10 @@ async function start(
   const served = options.functions === true ? await serveFunctions(handler, reconciler) : undefined;
   if (served) closers.push(() => served.stop());
   if (options.reconcileEveryMs !== undefined) {
-    const end = runEvery(options.reconcileEveryMs, () => reconciler.invoke({}, 10_000));
+    let runs = 0;
+    const end = runEvery(options.reconcileEveryMs, () =>
+      reconciler.invoke(runs++ % 10 === 0 ? censusEvent : {}, 10_000),
+    );
     // A run under way ends with its process.
     closers.push(async () => {
       const ended = end();

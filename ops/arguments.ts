@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander';
-import { holdsCardNumber } from '../lambdas/http/card-number';
-import { idPattern } from '../lambdas/operation/message';
+import { holdsCardNumber } from '../lambdas/operation/describe';
+import { idPattern } from '../lambdas/operation/message-fields';
 import type { OperationId } from '../lambdas/operation/operation';
 
 // What a person may type: each of these takes the text and gives its value, or says what it must be.

@@ -1,4 +1,5 @@
-import { inputSchemas, type OperationType } from '../lambdas/operation/message';
+import * as z from 'zod/mini';
+import { type OperationType, offeredVersion, oldestForm, versions } from '../lambdas/operation/message';
 import type { HeldMessage } from './dead-letter-queue';
 import type { Target } from './target';
 import type { Verdict } from './verdict';
@@ -14,10 +15,11 @@ export interface CorrectedJob {
 }
 
 interface Draft {
+  readonly version: number;
   readonly type: OperationType;
   readonly tenantId: string;
   readonly operationId: string;
-  readonly input: Readonly<Record<string, unknown>>;
+  readonly input: object;
 }
 
 /**
@@ -53,8 +55,12 @@ export function correctedJob(
 /** The job as far as the body gives it; a place to fill in for each field that is missing or wrong. */
 function draftOf(body: string, { parsed, id }: Verdict): { draft: Draft; toFillIn: string[] } {
   if (parsed.kind === 'message') {
-    const { tenantId, operationId, type, input } = parsed.message;
-    return { draft: { tenantId, operationId: newId(operationId), type, input }, toFillIn: [] };
+    const { tenantId, operationId } = parsed.message;
+    // As it is sent again everywhere: in the oldest version that can say it.
+    return {
+      draft: { tenantId, operationId: newId(operationId), ...oldestForm(parsed.message) },
+      toFillIn: [],
+    };
   }
   const toFillIn: string[] = [];
   const place = (name: string) => {
@@ -66,23 +72,25 @@ function draftOf(body: string, { parsed, id }: Verdict): { draft: Draft; toFillI
   const tenantId = parsed.ids.tenantId ?? place('tenantId');
   const operationId = id ? newId(id.operationId) : place('operationId');
   const input = objectFrom(given.input);
-  const wanted = Object.entries(inputSchemas[type].shape).map(([name, schema]) => {
-    const value = schema.safeParse(input[name]);
+  const version =
+    typeof given.version === 'number' && versions[given.version] ? given.version : offeredVersion;
+  const wanted = Object.entries(versions[version]?.inputs[type].shape ?? {}).map(([name, schema]) => {
+    const value = z.safeParse(schema, input[name]);
     return [name, value.success ? value.data : place(name)] as const;
   });
-  return { draft: { type, tenantId, operationId, input: Object.fromEntries(wanted) }, toFillIn };
+  return { draft: { version, type, tenantId, operationId, input: Object.fromEntries(wanted) }, toFillIn };
 }
 
 /** Within the 64 characters of an id. */
 const newId = (operationId: string): string => `${operationId.slice(0, 54)}-corrected`;
 
-function toQueue({ type, tenantId, operationId, input }: Draft, target: Target): string {
+function toQueue({ version, type, tenantId, operationId, input }: Draft, target: Target): string {
   const text = (value: string) => ({ DataType: 'String', StringValue: value });
   const attributes = { tenantId: text(tenantId), type: text(type) };
   const laptop =
     target.sqsEndpoint === undefined ? '' : 'AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local ';
   const endpoint = target.sqsEndpoint === undefined ? '' : ` --endpoint-url ${target.sqsEndpoint}`;
-  const body = { version: 1, tenantId, operationId, type, input };
+  const body = { version, tenantId, operationId, type, input };
   return [
     `${laptop}aws sqs send-message --region ${target.region}${endpoint}`,
     `--queue-url ${target.queueUrl}`,
@@ -112,7 +120,7 @@ function throughApi(
   ].join(' \\\n  ');
 }
 
-/** For a POSIX shell. No value has a quote: ids, amounts and codes are all that a parsed body gives. */
+/** For a POSIX shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 function objectIn(body: string): Readonly<Record<string, unknown>> {

@@ -60,7 +60,8 @@ export async function providerShow(session: Session): Promise<Report> {
 }
 
 const statesOf = ({ target }: Session): Promise<ProviderState[]> =>
-  new DynamoDbProviderSwitch(target.table, target.limits).states();
+  // It only reads here, and a read may be repeated.
+  new DynamoDbProviderSwitch(target.table, target.table, target.limits).states();
 
 /** A pause is of all parts, and says the most. */
 const breakerOf = (states: readonly ProviderState[]): Breaker | undefined => {

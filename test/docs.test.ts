@@ -9,6 +9,7 @@ const pages = [
   '.github/pull_request_template.md',
   'SECURITY.md',
   join('docs', 'deploying.md'),
+  join('docs', 'runbook.md'),
   join('docs', 'scale.md'),
   ...readdirSync(join(root, 'docs', 'decisions')).map((name) => join('docs', 'decisions', name)),
 ];

@@ -9,6 +9,8 @@ export const table = {
   /** Number, 0 to `openShards` - 1: spreads the index over partitions. */
   attentionPartitionKey: 'openShard',
   attentionSortKey: 'dueAtMs',
+  /** What the index has beside the keys: enough to count what is open without reading the records. */
+  attentionAttributes: ['state', 'type', 'createdAtMs', 'parkedAtMs', 'effectPossibleSinceMs'],
   /** Seconds since the epoch. Garbage collection only: no condition reads it. */
   ttlAttribute: 'expiresAtSeconds',
 } as const;

@@ -36,6 +36,7 @@ export async function respond(
   const request = readRequest(event, served, api.tenantClaim);
   const answer = isProblem(request) ? request : await runInTime(api, context, requestId, request, run);
   tell(api, requestId, isProblem(request) ? undefined : request, answer);
+  api.telemetry.flush();
   return isProblem(answer) ? problemResponse(answer, requestId) : response(answer.status, answer);
 }
 

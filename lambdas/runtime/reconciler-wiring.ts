@@ -1,6 +1,8 @@
+import { DynamoDbOpen } from '../adapters/dynamodb-open';
 import { DynamoDbProviderSwitch } from '../adapters/dynamodb-provider-switch';
 import { SqsJobQueue } from '../adapters/sqs-job-queue';
 import type { BringOnPorts } from '../operation/bring-on';
+import type { CensusPorts } from '../operation/census';
 import type { OperatePorts } from '../operation/operate';
 import { type Variables, workerEnvironment } from './env';
 import { createProvider } from './provider-wiring';
@@ -10,15 +12,20 @@ import { createService } from './wiring';
 /** @throws EnvironmentError when a variable is missing or wrong, so that the function never starts */
 export function createReconciler(variables: Variables): {
   readonly ports: (requestId: string) => BringOnPorts;
+  readonly census: CensusPorts;
+  readonly telemetry: Telemetry;
+} {
+  const { portsOf, census, telemetry } = create(variables);
+  return { ports: portsOf, census, telemetry };
+}
+
+/** @throws EnvironmentError when a variable is missing or wrong, so that the function never starts */
+export function createOperator(variables: Variables): {
+  readonly ports: (requestId: string) => OperatePorts;
   readonly telemetry: Telemetry;
 } {
   const { portsOf, telemetry } = create(variables);
   return { ports: portsOf, telemetry };
-}
-
-/** @throws EnvironmentError when a variable is missing or wrong, so that the function never starts */
-export function createOperator(variables: Variables): (requestId: string) => OperatePorts {
-  return create(variables).portsOf;
 }
 
 function create(variables: Variables) {
@@ -38,6 +45,7 @@ function create(variables: Variables) {
   };
   return {
     portsOf: (requestId: string) => ({ ...ports, telemetry: telemetry.of({ requestId }) }),
+    census: { open: new DynamoDbOpen(table, limits.openShards), provider: ports.providerSwitch, clock },
     telemetry,
   };
 }

@@ -42,7 +42,12 @@ export function createApi(variables: Variables): Api {
 /** What all functions share. The clients are made once per process. */
 export function createService(environment: ServiceEnvironment, variables: Variables) {
   const { limits, stage, operationsTable } = environment;
-  const telemetry = new Telemetry(stage, limits.maxReceiveCount, variables.AWS_LAMBDA_FUNCTION_VERSION);
+  const telemetry = new Telemetry({
+    service: environment.providerKeyPrefix,
+    stage,
+    maxReceiveCount: limits.maxReceiveCount,
+    functionVersion: variables.AWS_LAMBDA_FUNCTION_VERSION,
+  });
   warnOf(environment, telemetry);
   const defaults = clientDefaults(limits);
   const client = new DynamoDBClient(defaults);

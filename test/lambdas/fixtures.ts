@@ -1,7 +1,10 @@
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/lib-dynamodb';
 import { digestOf } from '../../lambdas/operation/digest';
 import type { Message } from '../../lambdas/operation/message';
 import type { Bound, Operation } from '../../lambdas/operation/operation';
 import type { Fault } from '../../local/proxy-faults';
+import type { LocalStack } from '../../local/stack';
 import type { WorkerBench } from '../support/worker-bench';
 
 export interface Named {
@@ -144,4 +147,27 @@ export async function toTheEnd(bench: WorkerBench, jobs: readonly Named[]): Prom
     await bench.reconcile();
   }
   throw new Error('It does not come to an end');
+}
+
+/** Writes what only a person's mistake or a bug would: that the operation failed, whatever its call is doing. */
+export async function settleAsFailed(stack: LocalStack, { tenantId, operationId }: Named): Promise<void> {
+  const client = new DynamoDBClient({
+    region: 'us-east-1',
+    endpoint: stack.endpoints.dynamodb,
+    credentials: { accessKeyId: 'x', secretAccessKey: 'x' },
+  });
+  await DynamoDBDocumentClient.from(client).send(
+    new UpdateCommand({
+      TableName: stack.tableName,
+      Key: { pk: `op#${tenantId}#${operationId}` },
+      UpdateExpression: 'SET #state = :failed, claimId = :person, #error = :error REMOVE leaseExpiresAtMs',
+      ExpressionAttributeNames: { '#state': 'state', '#error': 'error' },
+      ExpressionAttributeValues: {
+        ':failed': 'failed',
+        ':person': 'of-a-person',
+        ':error': { code: 'by_hand', message: 'settled by hand' },
+      },
+    }),
+  );
+  client.destroy();
 }

@@ -131,7 +131,12 @@ describe('the filter of a log', () => {
         .mockImplementation((...said: unknown[]) => void lines.push(JSON.parse(String(said[0])))),
     );
     process.env.POWERTOOLS_DEV = 'true';
-    const telemetry = new Telemetry('live', 8, '7');
+    const telemetry = new Telemetry({
+      service: 'shop',
+      stage: 'live',
+      maxReceiveCount: 8,
+      functionVersion: '7',
+    });
     telemetry.failed('the delivery failed', new Error('as told'));
     telemetry.warn('request refused');
     delete process.env.POWERTOOLS_DEV;

@@ -9,7 +9,7 @@ test('BL-37: the TTL attribute is the one that the store writes', () => {
   });
 });
 
-test('the attention index has the keys that its readers query, and only keys', () => {
+test('the attention index has the keys that its readers query, and beside them only what the census counts', () => {
   template.hasResourceProperties('AWS::DynamoDB::Table', {
     KeySchema: [{ AttributeName: names.partitionKey, KeyType: 'HASH' }],
     GlobalSecondaryIndexes: [
@@ -19,7 +19,7 @@ test('the attention index has the keys that its readers query, and only keys', (
           { AttributeName: names.attentionPartitionKey, KeyType: 'HASH' },
           { AttributeName: names.attentionSortKey, KeyType: 'RANGE' },
         ],
-        Projection: { ProjectionType: 'KEYS_ONLY' },
+        Projection: { ProjectionType: 'INCLUDE', NonKeyAttributes: names.attentionAttributes },
       },
     ],
   });

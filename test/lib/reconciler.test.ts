@@ -1,10 +1,11 @@
 import { Match } from 'aws-cdk-lib/assertions';
+import { censusEvent } from '../../lambdas/operation/census';
 import { foreignStack, operationsStack } from '../support/stack-factory';
 import { functionOf, variablesOf } from './service-functions';
-import { grants } from './template-graph';
+import { grantsBesideTraces } from './template-graph';
 
 const { template } = operationsStack();
-const reconcilerGrants = grants(template, 'AWS::IAM::Policy', 'Reconciler');
+const reconcilerGrants = grantsBesideTraces(template, 'Reconciler');
 
 test('it starts each minute, by the alias live, and ends before it starts again', () => {
   const [alias] = Object.keys(template.findResources('AWS::Lambda::Alias')).filter((id) =>
@@ -25,6 +26,18 @@ test("a run that fails is made up for by the next minute's, and runs never pile 
   });
   template.hasResourceProperties('AWS::Events::Rule', {
     Targets: [Match.objectLike({ RetryPolicy: { MaximumRetryAttempts: 0, MaximumEventAgeInSeconds: 60 } })],
+  });
+});
+
+test('every ten minutes it is asked for a census beside its run', () => {
+  template.hasResourceProperties('AWS::Events::Rule', {
+    ScheduleExpression: 'rate(10 minutes)',
+    Targets: [
+      Match.objectLike({
+        Input: JSON.stringify(censusEvent),
+        RetryPolicy: { MaximumRetryAttempts: 0, MaximumEventAgeInSeconds: 60 },
+      }),
+    ],
   });
 });
 
@@ -60,5 +73,6 @@ test('it is told what every handler is told, and where the Stripe key is', () =>
 });
 
 test('whoever has a ChargeOnce has it: what is deferred in the table would wait for ever without', () => {
-  foreignStack().template().resourceCountIs('AWS::Events::Rule', 1);
+  const template = foreignStack().template();
+  template.hasResourceProperties('AWS::Events::Rule', { ScheduleExpression: 'rate(1 minute)' });
 });

@@ -66,3 +66,12 @@ export function grants(template: Template, type: string, idPart: string): Grant[
         ),
     );
 }
+
+/** What a function's role allows beside writing traces, which takes no resource but `*`. */
+export function grantsBesideTraces(template: Template, idPart: string): Grant[] {
+  const all = grants(template, 'AWS::IAM::Policy', idPart);
+  const isTrace = ({ action, resource }: Grant) =>
+    ['xray:PutTelemetryRecords', 'xray:PutTraceSegments'].includes(action) && resource === '"*"';
+  expect(all.filter(isTrace)).toHaveLength(2);
+  return all.filter((grant) => !isTrace(grant));
+}

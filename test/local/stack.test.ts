@@ -24,7 +24,7 @@ describe('a laptop stack', () => {
       TableStatus: 'ACTIVE',
       BillingModeSummary: { BillingMode: 'PAY_PER_REQUEST' },
       KeySchema: [{ AttributeName: 'pk', KeyType: 'HASH' }],
-      GlobalSecondaryIndexes: [{ IndexName: 'attention', Projection: { ProjectionType: 'KEYS_ONLY' } }],
+      GlobalSecondaryIndexes: [{ IndexName: 'attention', Projection: { ProjectionType: 'INCLUDE' } }],
     });
   });
 
@@ -44,7 +44,7 @@ describe('a laptop stack', () => {
         ExpressionAttributeValues: { ':shard': 3, ':now': 10 },
       }),
     );
-    expect(due.Items).toEqual([{ pk: 'op#North#O7', openShard: 3, dueAtMs: 5 }]);
+    expect(due.Items).toEqual([{ pk: 'op#North#O7', state: 'queued', openShard: 3, dueAtMs: 5 }]);
   });
 
   test('has queues with the limits of a laptop, whose URLs lead through the proxy', async () => {

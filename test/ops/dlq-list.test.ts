@@ -1,3 +1,4 @@
+import { currentVersion } from '../../lambdas/operation/message';
 import type { OpsBench } from '../support/ops-bench';
 import { startOpsBench } from '../support/ops-bench';
 import { job, refundOf } from '../support/worker-bench';
@@ -13,7 +14,7 @@ const exhausted = job({ operationId: 'redriven-too-often' });
 const ended = job({ operationId: 'ended' });
 const conflicting = job({ operationId: 'ended', input: { amountMinor: 9000 } });
 const underWay = job({ operationId: 'under-way' });
-const newer = { ...job({ operationId: 'newer' }), version: 2 };
+const newer = { ...job({ operationId: 'newer' }), version: currentVersion + 1 };
 const refund = refundOf(ended, 100, { operationId: 'refund' });
 const unreadable = job({ operationId: 'unreadable' });
 const broken = { ...job({ operationId: 'broken' }), input: { amountMinor: '19.99', note: card } };

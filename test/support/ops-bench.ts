@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { DynamoDBDocumentClient, PutCommand } from '@aws-sdk/lib-dynamodb';
+import { initial } from '../../lambdas/adapters/operation-parts';
 import { boundTo } from '../../lambdas/operation/bound';
 import { visibilityTimeoutSeconds } from '../../lambdas/operation/limits';
 import { parseMessage } from '../../lambdas/operation/message';
@@ -92,8 +93,8 @@ export async function startOpsBench(options: LocalStackOptions = {}): Promise<Op
         providerParamsVersion: 1,
       });
       const pk = `op#${message.tenantId}#${message.operationId}`;
-      const counts = { attemptCount: 0, redriveCount: 0, updatedAtMs: nowMs };
-      await put({ pk, ...bound, ...counts, state: 'queued', ...attributes });
+      const counts = { attemptCount: 0, updatedAtMs: nowMs };
+      await put({ pk, ...initial(bound), ...counts, state: 'queued', ...attributes });
     },
     put,
     async stop() {

@@ -24,8 +24,8 @@ export interface WorkerBench {
   accept(of: Job): Promise<Accepted>;
   /** Asks for a cancel, as the API does. */
   cancel(of: OperationId): Promise<Cancelled>;
-  /** One run of the reconciler. */
-  reconcile(): Promise<BroughtOn>;
+  /** One run of the reconciler, with the event that started it. */
+  reconcile(event?: object): Promise<BroughtOn>;
   /** Has the reconciler ask about one operation. */
   reconcileOne(of: OperationId): Promise<OperatorAnswer>;
   /** What a person asks for through the function of that name. */
@@ -121,8 +121,8 @@ export async function startWorkerBench(options: LocalStackOptions = {}): Promise
     },
     accept: (of) => modules.accept(modules.api(), parsed(of)),
     cancel: (of) => modules.cancel(modules.api(), of),
-    async reconcile() {
-      const done = await modules.reconcile({}, contextOf(stack, aMinute));
+    async reconcile(event = {}) {
+      const done = await modules.reconcile(event, contextOf(stack, aMinute));
       if ('said' in done) throw new Error('The reconciler answered for one operation');
       return done;
     },

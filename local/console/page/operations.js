@@ -217,7 +217,7 @@ function fieldsOf({ record, amount, refunded }, nowMs) {
     ['type', record.type],
     ['amount', amount],
     ['refunded', refunded],
-    isCharge ? ['pays for', input.reference] : ['refund of', input.chargeOperationId],
+    isCharge ? ['reference', input.reference] : ['refund of', input.chargeOperationId],
     isCharge ? ['paid by', `${input.customerId}, ${input.paymentMethodId}`] : ['reason', input.reason],
     ['attempts', `${record.attemptCount} of ${record.attemptLimit}, ${record.redriveCount} redrives`],
     ['effect possible', at(record.effectPossibleSinceMs)],

@@ -97,11 +97,11 @@ describe('the request', () => {
     await charge(without);
     await charge({ ...described, providerParamsVersion: 2 });
     const [first, second] = [without, described].map((of) => requestsOf(of)[0]?.params);
-    const { operationId, inputDigest } = described;
+    const { operationId, inputDigest, providerKey } = described;
     expect(second).toEqual({
       ...first,
       description: 'Café Zoë 😀',
-      metadata: { ...Object(first?.metadata), operationId, inputDigest },
+      metadata: { ...Object(first?.metadata), operationId, inputDigest, providerKey },
     });
   });
 
