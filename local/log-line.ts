@@ -38,9 +38,9 @@ export function parseLogLine(line: string): LogLine | undefined {
   }
 }
 
-/** A run of the reconciler, of which a laptop has one a second: what it did to an operation has a line of its own. */
+/** What each run of the reconciler says, one a second on a laptop. What it did to an operation has a line of its own. */
 export const isRoutine = ({ level, message }: LogLine): boolean =>
-  level === 'INFO' && message === 'reconciler ran';
+  level === 'INFO' && ['reconciler ran', 'open operations'].includes(message);
 
 /** Metrics are JSON too, in CloudWatch's embedded metric format. */
 export const isMetric = (line: string): boolean => line.includes('"_aws"');
