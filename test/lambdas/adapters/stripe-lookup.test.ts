@@ -289,9 +289,9 @@ describe('a payment that has not succeeded', () => {
     ['refused', { kind: 'answer', status: 429 }],
   ])('and cannot be ended (%s) is not called failed', async (_name, fault) => {
     const of = fresh({}, { paymentMethodId: 'pm_card_chargeDeclined' });
-    await charged(of);
+    const providerRef = await charged(of);
     stripe.fault(fault, { path: /\/cancel$/ });
-    expect(await find(of)).toEqual({ kind: 'unknown', reason: 'cancel_unproven' });
+    expect(await find(of)).toEqual({ kind: 'unknown', reason: 'cancel_unproven', providerRef });
   });
 
   test('and was paid while it was being ended has succeeded', async () => {
@@ -312,9 +312,9 @@ describe('a payment that has not succeeded', () => {
     'and is %s cannot be told, and is left alone',
     async (status) => {
       const of = fresh({}, { paymentMethodId: `pm_status_${status}` });
-      await charged(of);
+      const providerRef = await charged(of);
       const { found, requests } = await asked(() => find(of));
-      expect(found).toEqual({ kind: 'unknown', reason: `intent_${status}` });
+      expect(found).toEqual({ kind: 'unknown', reason: `intent_${status}`, providerRef });
       expect(requests.filter(({ method }) => method === 'POST')).toEqual([]);
     },
   );
@@ -336,7 +336,7 @@ describe('of several payments of one operation', () => {
     [
       'then the one that cannot be told: none is called failed before that',
       ['canceled', 'teleported'],
-      { kind: 'unknown', reason: 'intent_teleported' },
+      { kind: 'unknown', reason: 'intent_teleported', providerRef: 'pi_1' },
     ],
   ])('%s counts', async (_name, statuses, finding) => {
     const of = fresh();
@@ -526,7 +526,7 @@ describe('an effect that a person names', () => {
     const providerRef = await charged(of);
     const { found, requests } = await asked(() => inspect(of, providerRef));
     expect(found).toEqual({
-      finding: { kind: 'unknown', reason: 'intent_requires_payment_method' },
+      finding: { kind: 'unknown', reason: 'intent_requires_payment_method', providerRef },
       owner: 'this',
     });
     expect(requests.map(({ method }) => method)).toEqual(['GET']);
