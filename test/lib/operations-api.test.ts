@@ -127,7 +127,8 @@ test('no function of the API can read the Stripe key', () => {
   const readers = Object.entries(template.findResources('AWS::IAM::Policy'))
     .filter(([, policy]) => JSON.stringify(policy).includes('secretsmanager:GetSecretValue'))
     .map(([id]) => id);
-  expect(readers).toEqual([expect.stringContaining('Worker')]);
+  const whoAsksStripe = ['Worker', 'Reconciler', 'Operator'];
+  expect(readers).toEqual(whoAsksStripe.map((name) => expect.stringContaining(`ChargeOnce${name}`)));
 });
 
 test('requests are throttled as the settings say', () => {
