@@ -27,6 +27,8 @@ export interface GradualDeploymentProps {
   readonly logGroup: LogGroup;
   /** How traffic moves from the version that runs to the new one. */
   readonly shift: Shift;
+  /** Where docs/runbook.md can be read. */
+  readonly runbookUrl: string;
 }
 
 /**
@@ -39,19 +41,20 @@ export class GradualDeployment extends Construct {
   readonly crashAlarm: Alarm;
   readonly failureAlarm: Alarm;
 
-  constructor(scope: Construct, id: string, { alias, logGroup, shift }: GradualDeploymentProps) {
+  constructor(scope: Construct, id: string, { alias, logGroup, shift, runbookUrl }: GradualDeploymentProps) {
     super(scope, id);
+    const runbook = `Runbook: ${runbookUrl}#a-deployment-that-was-rolled-back`;
     this.crashAlarm = alarmOf(
       this,
       'CrashAlarm',
       crashesOf(alias),
-      'The version that is being deployed crashes, times out or does not start: the deployment is rolled back.',
+      `The version that is being deployed crashes, times out or does not start: the deployment is rolled back. ${runbook}`,
     );
     this.failureAlarm = alarmOf(
       this,
       'FailureAlarm',
       failuresOf(this, alias, logGroup),
-      'The version that is being deployed says in its log that it fails: the deployment is rolled back.',
+      `The version that is being deployed says in its log that it fails: the deployment is rolled back. ${runbook}`,
     );
     this.group = new LambdaDeploymentGroup(this, 'Group', {
       alias,

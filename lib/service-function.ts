@@ -125,11 +125,11 @@ export class ServiceFunction extends Construct {
       reason: 'xray:PutTraceSegments and xray:PutTelemetryRecords take no resource.',
     });
     const { alias, logGroup: log } = this;
-    const shift = props.parts.settings.gradualDeployment;
+    const { gradualDeployment: shift, runbookUrl } = props.parts.settings;
     this.deployment =
       shift === 'none'
         ? undefined
-        : new GradualDeployment(this, 'Deployment', { alias, logGroup: log, shift });
+        : new GradualDeployment(this, 'Deployment', { alias, logGroup: log, shift, runbookUrl });
     if (props.secret) this.allowSecret(props.secret);
   }
 

@@ -27,7 +27,7 @@ const definitionOf = (type: string, id: string) => template.findResources(type)[
 test('without the setting a new version takes over at once, and nothing of CodeDeploy is there', () => {
   const { template: plain } = operationsStack();
   plain.resourceCountIs('AWS::CodeDeploy::DeploymentGroup', 0);
-  plain.resourceCountIs('AWS::CloudWatch::Alarm', 0);
+  plain.resourceCountIs('AWS::Logs::MetricFilter', 0);
   for (const alias of Object.values(plain.findResources('AWS::Lambda::Alias')))
     expect(alias).not.toHaveProperty('UpdatePolicy');
 });

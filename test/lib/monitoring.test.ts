@@ -37,9 +37,20 @@ describe('alarms', () => {
     },
   );
 
+  test('the alarms that roll a deployment back have a section too', () => {
+    const { template: gradually } = operationsStack({ gradualDeployment: 'canary10Percent5Minutes' });
+    const texts = Object.values(gradually.findResources('AWS::CloudWatch::Alarm')).map(({ Properties }) =>
+      String(Properties.AlarmDescription),
+    );
+    expect(texts.length).toBeGreaterThan(alarms.length);
+    const anchors = [...sections.keys()].map(anchorOf);
+    for (const text of texts) expect(anchors).toContain(text.split(' Runbook: docs/runbook.md#')[1]);
+  });
+
   test('the runbook has no section of an alarm that is none', () => {
     const procedures = [
       'A dead letter in the console, from finding it to its end',
+      'A deployment that was rolled back',
       'Restore the table to a point in time',
     ];
     const others = [...sections.keys()].filter((title) => !alarms.some((alarm) => alarm.title === title));
