@@ -46,7 +46,6 @@ async function main(): Promise<number> {
     ...(stripeKey ? { stripe: { apiKey: stripeKey } } : {}),
   });
   const interrupted = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
-  const forget = options.once ? () => {} : writeLaptopFile(dirname(__dirname), stack);
   let isTelling = stack.stripe !== undefined;
   const page = options.once
     ? undefined
@@ -55,17 +54,17 @@ async function main(): Promise<number> {
         // A click would change how the story goes.
         busyWith: () => (isTelling ? 'the story of O7' : undefined),
       }).catch(async (error: unknown) => {
-        forget();
         await stack.stop();
         throw error;
       });
   if (page) say(`Console page: ${page.url}\n`);
+  const forget = options.once ? () => {} : writeLaptopFile(dirname(__dirname), stack);
   const story = await storyOf(stack, say);
   isTelling = false;
   let isOk = story?.ok ?? true;
   if (page) {
     say(
-      `\n${howToSend(stack.queueUrl, stack.endpoints.sqs, stack.endpoints.api ?? '')}\nLook after it at ${page.url}, or from another terminal: npm run ops -- --help\n\nWatching. Ctrl-C ends it.\n`,
+      `\n${howToSend(stack.queueUrl, stack.endpoints.sqs, stack.endpoints.api ?? '')}\nLook after it on its console page, ${page.url}, or from another terminal: npm run ops -- --help\n\nWatching. Ctrl-C ends it.\n`,
     );
     showLive(stack, say);
     await interrupted;

@@ -1,4 +1,4 @@
-import { isMetric, parseLogLine } from './log-line';
+import { isMetric, isRoutine, parseLogLine } from './log-line';
 import type { LocalStack, StackEvent } from './stack';
 
 /**
@@ -36,6 +36,7 @@ function workerLineOf(line: string): string | undefined {
   const parsed = parseLogLine(line);
   // What is neither a log line nor a metric is something that the worker's author wants to see.
   if (!parsed) return isMetric(line) ? undefined : line;
+  if (isRoutine(parsed)) return undefined;
   const { timestamp: _, messageId: _message, message, tenantId, operationId, from, to, ...details } = parsed;
   const id = operationId === undefined ? '' : `${tenantId}/${operationId}  `;
   const what = to === undefined ? message : `${from} -> ${to}`;

@@ -75,6 +75,8 @@ function endpoint(books: Books, searchLagMs: number, method: string, path: strin
       return of('read', (params) => search(path, books.intentsAsOf(books.now() - searchLagMs), params));
     case 'GET payment_intents/:id':
       return show('payment_intent', intent);
+    case 'GET customers':
+      return of('read', (params) => list(path, [], params, {}));
     case 'GET customers/:id':
       return of('read', () => customer(named));
     case 'GET charges/:id':
@@ -87,7 +89,7 @@ function endpoint(books: Books, searchLagMs: number, method: string, path: strin
   return undefined;
 }
 
-/** `cus_of_North` carries the tenant North in its metadata; other customers carry none. */
+/** No list has them: `cus_of_North` carries the tenant North in its metadata; other customers carry none. */
 function customer(id: string): Answer {
   if (!id.startsWith('cus_') || id === 'cus_missing') return missing('customer', id);
   const tenantId = /^cus_of_(.+)$/.exec(id)?.[1];

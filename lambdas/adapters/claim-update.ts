@@ -68,9 +68,7 @@ export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalU
       '#effectPossibleClaimId = if_not_exists(#effectPossibleClaimId, :claimId)',
       ...bind(bound, redrive ? ['attemptLimit', 'redriveCount'] : given ? ['attemptLimit'] : []),
       ...(given ? ['#attemptLimit = if_not_exists(#attemptLimit, :attemptLimit) + :one'] : []),
-      ...(redrive
-        ? ['#attemptLimit = #attemptCount + :maxAttempts', '#redriveCount = #redriveCount + :one']
-        : []),
+      ...(redrive ? beginRedrive : []),
     ],
     remove: [...park, ...(dueAtMs === undefined ? attention : []), 'error', 'escalatedAtMs'],
     values: {
@@ -81,3 +79,9 @@ export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalU
     },
   };
 }
+
+/** Fresh attempts, and one redrive fewer that is left. */
+export const beginRedrive = [
+  '#attemptLimit = #attemptCount + :maxAttempts',
+  '#redriveCount = #redriveCount + :one',
+];

@@ -7,7 +7,7 @@ import type {
   ParkRequest,
   UnclaimedRequest,
 } from '../operation/ports';
-import { claimClauses } from './claim-update';
+import { beginRedrive, claimClauses } from './claim-update';
 import {
   asSeen,
   attention,
@@ -60,16 +60,25 @@ export function acceptUpdate(
   };
 }
 
-/** A wait that is kept in the table: of a new operation, of one that is queued, or of one that a dead worker left running. */
+/** A wait that is kept in the table: of a new operation, of one that is queued or redriven, or of one that a dead worker left running. */
 export function deferUpdate(
-  { bound, seen, nowMs, dueAtMs }: DeferRequest,
+  { bound, seen, nowMs, dueAtMs, redrive }: DeferRequest,
   limits: Limits,
 ): ConditionalUpdate {
-  const { neverSeen, sameInputs, queued } = claimClauses;
+  const { neverSeen, sameInputs, queued, redriven } = claimClauses;
   const attend = due(bound, limits, dueAtMs);
   if (seen?.state === 'running') {
     const lapsed = `${asSeen(seen)} AND #leaseExpiresAtMs < :nowMs`;
     return { condition: lapsed, assign: attend, values: { ...seenValues(seen), nowMs } };
+  }
+  if (seen && redrive) {
+    return {
+      condition: `${asSeen(seen)} AND ${redriven}`,
+      assign: { state: 'queued', updatedAtMs: nowMs, ...attend },
+      set: beginRedrive,
+      values: { ...seenValues(seen), ...redrive, one: 1 },
+      remove: [...park, 'error', 'escalatedAtMs'],
+    };
   }
   return {
     condition: `${neverSeen} OR (${sameInputs} AND ${queued})`,

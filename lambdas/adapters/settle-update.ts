@@ -1,5 +1,6 @@
 import type { Limits } from '../operation/limits';
 import type { SettleRequest } from '../operation/ports';
+import { beginRedrive } from './claim-update';
 import {
   asSeen,
   attention,
@@ -69,7 +70,7 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
           condition: holds,
           values: { ...values, one: 1, maxAttempts: limits.maxAttempts },
           assign: { ...common, absentProvenAtMs: nowMs, providerKey: settlement.providerKey, ...attend },
-          set: ['#attemptLimit = #attemptCount + :maxAttempts', '#redriveCount = #redriveCount + :one'],
+          set: beginRedrive,
           remove: [...remove, ...lease, ...effect, ...park, 'error', 'escalatedAtMs'],
         };
       }

@@ -174,8 +174,10 @@ function findingOf(outcome: Outcome): Inspection['finding'] {
     case 'accepted':
     case 'declined':
       return { kind: 'found', outcome };
-    case 'unknown':
-      return { kind: 'unknown', reason: outcome.reason };
+    case 'unknown': {
+      const { reason, providerRef } = outcome;
+      return { kind: 'unknown', reason, ...(providerRef === undefined ? {} : { providerRef }) };
+    }
     case 'invalid':
     case 'effectExists':
     case 'conflict':

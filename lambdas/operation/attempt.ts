@@ -9,6 +9,7 @@ import {
   keep,
   keepsWaitInTable,
   reconsider,
+  redriveOf,
   release,
 } from './carry-out';
 import {
@@ -18,7 +19,6 @@ import {
   deadlineMs,
   decide,
   isRetry,
-  maxRedrives,
   windowOpensAtMs,
 } from './delivery';
 import type { Payer, Shut } from './gate';
@@ -94,9 +94,7 @@ export async function claim(
     paidBy: place,
     // In a crash loop its message reaches the dead-letter queue while the record still says running.
     ...(keepsWaitInTable(ports, delivery) ? { dueAtMs: leaseExpiresAtMs + graceMs } : {}),
-    ...(decision.isRedrive
-      ? { redrive: { sentAtMs: delivery.sentAtMs, maxAttempts: limits.maxAttempts, maxRedrives } }
-      : {}),
+    ...(decision.isRedrive ? { redrive: redriveOf(ports, delivery) } : {}),
   });
   if (write.kind === 'refused') {
     ports.gate.leave(place);

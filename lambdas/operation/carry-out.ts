@@ -5,12 +5,21 @@ import {
   type Disposition,
   decide,
   durableFromDelivery,
+  maxRedrives,
 } from './delivery';
 import type { Gate } from './gate';
 import { giveBack, tolerate } from './give-back';
 import type { Limits } from './limits';
 import type { Bound, Operation } from './operation';
-import type { Clock, OperationStore, OperationTelemetry, Provider, ServiceCalls, TenantStore } from './ports';
+import type {
+  Clock,
+  OperationStore,
+  OperationTelemetry,
+  Provider,
+  Redrive,
+  ServiceCalls,
+  TenantStore,
+} from './ports';
 import type { Settlement } from './state';
 
 export interface AttemptPorts {
@@ -74,11 +83,13 @@ export async function carryOut(
     case 'reconcile':
       return carryOut(cycle, seen, deferral(ports, delivery, 'contended'));
     case 'defer': {
-      if (!keepsWaitInTable(ports, delivery, decision.delaySeconds) || !mayBeKept(seen, nowMs))
+      if (!keepsWaitInTable(ports, delivery, decision.delaySeconds) || !mayBeKept(cycle, seen, nowMs))
         return decision;
       const keptUntilMs = nowMs + decision.delaySeconds * 1000;
-      const write = await store.defer({ id, seen, bound, nowMs, dueAtMs: keptUntilMs });
+      const redrive = seen?.state === 'parked' ? { redrive: redriveOf(ports, delivery) } : {};
+      const write = await store.defer({ id, seen, bound, nowMs, dueAtMs: keptUntilMs, ...redrive });
       if (write.kind === 'superseded') return decision;
+      if (seen?.state === 'parked') telemetry.changed(write.operation, 'parked');
       telemetry.kept(write.operation, decision.reason, keptUntilMs);
       return { kind: 'acknowledge', reason: 'kept' };
     }
@@ -115,9 +126,22 @@ export async function carryOut(
 const contended = (cycle: Cycle, now: Operation | undefined): Promise<Disposition> =>
   carryOut(cycle, now, deferral(cycle.ports, cycle.delivery, 'contended'));
 
-/** Waits, or was left running by a worker that died. A live lease belongs to a delivery that runs. */
-const mayBeKept = (seen: Operation | undefined, nowMs: number): boolean =>
-  !seen || seen.state === 'queued' || (seen.state === 'running' && (seen.leaseExpiresAtMs ?? 0) < nowMs);
+/**
+ * Waits, was left running by a worker that died, or is redriven: waiting must not bring it back to the dead-letter queue.
+ * A live lease belongs to a delivery that runs.
+ */
+function mayBeKept({ ports, delivery }: Cycle, seen: Operation | undefined, nowMs: number): boolean {
+  if (!seen || seen.state === 'queued') return true;
+  if (seen.state === 'running') return (seen.leaseExpiresAtMs ?? 0) < nowMs;
+  const decision = decide(delivery, seen, ports.limits, nowMs);
+  return decision.kind === 'claim' && decision.isRedrive;
+}
+
+export const redriveOf = ({ limits }: AttemptPorts, { sentAtMs }: Delivery): Redrive => ({
+  sentAtMs,
+  maxAttempts: limits.maxAttempts,
+  maxRedrives,
+});
 
 /** Comes back by its visibility after a back-off, or is kept in the table where that would end in the dead-letter queue. */
 export const deferral = ({ limits, random }: AttemptPorts, delivery: Delivery, reason: string) =>

@@ -149,6 +149,10 @@ export function limitConflicts(limits: Limits): string[] {
       `retryBaseSeconds ${limits.retryBaseSeconds} must be at most retryCapSeconds ${limits.retryCapSeconds}`,
     ],
     [
+      limits.retryBudgetFloor === 0 || limits.providerShards <= limits.retryBudgetFloor,
+      `providerShards ${limits.providerShards} leaves each shard less than one retry of retryBudgetFloor ${limits.retryBudgetFloor}; it may be at most as many`,
+    ],
+    [
       limits.providerWindowHours + limits.quietHours <= 24,
       `providerWindowHours ${limits.providerWindowHours} + quietHours ${limits.quietHours} must be at most 24, the age at which Stripe may forget a key`,
     ],

@@ -148,6 +148,7 @@ async function settleAbsent(
   if (held) return held;
   if (seen.effectPossibleSinceMs === undefined)
     return refused('No effect is possible as it is: retry or cancel it.', seen);
+  if (seen.state === 'settling') return refused(takenByStripe, seen);
   const quietMs = quietEndMs(seen, ports.limits);
   if (ports.clock() < quietMs) {
     return refused(
@@ -159,15 +160,20 @@ async function settleAbsent(
   const { telemetry, provider, limits } = ports;
   const finding = await provider.find(seen, providerTimeoutMs(limits));
   telemetry.reconciled(seen, finding.kind, 'reason' in finding ? finding.reason : undefined);
-  if (finding.kind === 'found') {
-    const { providerRef = 'an effect' } = finding.outcome;
+  if (finding.kind === 'found' || (finding.kind === 'unknown' && finding.providerRef !== undefined)) {
+    const { providerRef = 'an effect' } = finding.kind === 'found' ? finding.outcome : finding;
     return refused(`Stripe has ${providerRef} for it: reconcile it, and nothing is charged again.`, seen);
   }
+  // Where it may not be asked, the person's word stands. An outage ends, and a second charge does not.
+  if (finding.kind === 'unavailable')
+    return refused(`Stripe cannot be asked at the moment: ${finding.reason}.`, seen);
   const proof = { action: 'proven_absent', by, evidence } as const;
   if (seen.cancelRequestedAtMs !== undefined) return settle(ports, seen, { state: 'cancelled' }, proof);
   // A spent key would only repeat itself. The count in the key is the number of such proofs.
   return settle(ports, seen, absenceProven(nextKey(seen.providerKey)), proof);
 }
+
+const takenByStripe = 'Stripe has taken it and will say how it ended: reconcile it.';
 
 const nextKey = (providerKey: string): string =>
   providerKey.replace(/\d+$/, (proofs) => String(Number(proofs) + 1));
@@ -179,8 +185,7 @@ async function retry(
 ): Promise<OperatorAnswer> {
   const held = heldBy(ports, seen);
   if (held) return held;
-  if (seen.state === 'settling')
-    return refused('Stripe has taken it and will say how it ended: reconcile it.', seen);
+  if (seen.state === 'settling') return refused(takenByStripe, seen);
   if (isKeySpent(seen)) {
     return refused(
       'Stripe only repeats itself under its key: settle it as succeeded, or prove that it has no effect.',

@@ -62,7 +62,7 @@ export type Finding =
     }
   /** The whole list of what it could be was read, and it is not in it. */
   | { readonly kind: 'absent' }
-  /** It cannot be told: the list is not to be read, or not to be understood. */
-  | { readonly kind: 'unknown'; readonly reason: string }
+  /** It cannot be told: the list is not to be read, or not to be understood. With a reference: it exists, and its state says nothing. */
+  | { readonly kind: 'unknown'; readonly reason: string; readonly providerRef?: string }
   /** The provider cannot be asked at the moment. */
   | { readonly kind: 'unavailable'; readonly reason: string };

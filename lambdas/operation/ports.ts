@@ -23,12 +23,14 @@ export interface ClaimRequest {
   readonly paidBy: 'nobody' | 'budget' | 'probe';
   /** When the reconciler should look, where the message may not come back. */
   readonly dueAtMs?: number;
-  /** A parked operation whose message was sent again: raises the attempt limit. */
-  readonly redrive?: {
-    readonly sentAtMs: number;
-    readonly maxAttempts: number;
-    readonly maxRedrives: number;
-  };
+  readonly redrive?: Redrive;
+}
+
+/** A parked operation whose message was sent again: raises the attempt limit. */
+export interface Redrive {
+  readonly sentAtMs: number;
+  readonly maxAttempts: number;
+  readonly maxRedrives: number;
 }
 
 export type ClaimWrite =
@@ -82,6 +84,8 @@ export interface AcceptRequest extends UnattemptedRequest {
 
 export interface DeferRequest extends UnattemptedRequest {
   readonly seen: Operation | undefined;
+  /** Of a parked operation: it waits as a redrive that was begun. */
+  readonly redrive?: Redrive;
   readonly dueAtMs: number;
 }
 
@@ -102,7 +106,7 @@ export interface OperationStore {
   park(request: ParkRequest): Promise<Written>;
   /** Binds a new id to its inputs, queued, and due for the reconciler at `dueAtMs`. Superseded by any record. */
   accept(request: AcceptRequest): Promise<Written>;
-  /** Keeps an operation that waits, perhaps a new one, or one that a dead worker left running, for the reconciler to send at `dueAtMs`. */
+  /** Keeps an operation that waits, perhaps a new one, one that is redriven, or one that a dead worker left running, for the reconciler to send at `dueAtMs`. */
   defer(request: DeferRequest): Promise<Written>;
   /** Ends a queued operation, perhaps a new one, that was never attempted. */
   fail(request: UnattemptedRequest & { readonly error: OperationError }): Promise<Written>;

@@ -39,6 +39,8 @@ export const actionSchema = z.discriminatedUnion('action', [
   z.strictObject({ action: z.literal('redrive') }),
   z.strictObject({ action: z.literal('hold') }),
   z.strictObject({ action: z.literal('deliver') }),
+  z.strictObject({ action: z.literal('pause') }),
+  z.strictObject({ action: z.literal('resume') }),
   z.strictObject({ action: z.literal('killWorkers') }),
   z.strictObject({ action: z.literal('armCrash'), point: crashPoint }),
   z.strictObject({ action: z.literal('disarmCrash') }),
@@ -140,6 +142,10 @@ export function createActions(stack: LocalStack, history: History, sqs: SQSClien
           stack.eventSource.start();
         });
         return done('Messages are delivered again.');
+      case 'pause':
+        return operate(stack, { action: 'pause', by: 'console', reason: 'on the console page' });
+      case 'resume':
+        return operate(stack, { action: 'resume', by: 'console' });
       case 'killWorkers':
         return done(
           `${counted(stack.workers.killAll('SIGKILL'), 'worker process', 'worker processes')} killed.`,
@@ -217,6 +223,18 @@ async function refusable(ask: () => Promise<string>): Promise<Said> {
   }
 }
 
+const operatorAnswer = z.object({ done: z.boolean(), said: z.string() });
+
+/** Has the service's own function do it, as `npm run ops` has. */
+async function operate({ endpoints, functions }: LocalStack, request: object): Promise<Said> {
+  if (endpoints.lambda === undefined) return refused("The operator's function is not served by this stack.");
+  const url = `${endpoints.lambda}/2015-03-31/functions/${functions.operate}/invocations`;
+  const response = await fetch(url, { method: 'POST', body: JSON.stringify(request) });
+  const answer = operatorAnswer.safeParse(await response.json());
+  if (!answer.success) return refused("The operator's function failed: its log says why.");
+  return { ok: answer.data.done, said: answer.data.said };
+}
+
 async function read(
   stack: LocalStack,
   { tenantId, operationId }: { readonly tenantId: string; readonly operationId: string },
@@ -229,7 +247,7 @@ const otherAmount = (amountMinor: number): number =>
   amountMinor > 99_990_000 ? amountMinor - 1000 : amountMinor + 1000;
 
 const chargeInput = ({ operationId, amountMinor, currency, paymentMethodId }: ActionOf<'enqueue'>) => ({
-  invoiceId: operationId,
+  reference: operationId,
   amountMinor,
   currency,
   customerId: 'cus_A',
@@ -244,7 +262,7 @@ const idsOf = ({ operationId, times, sameId }: ActionOf<'enqueue'>): string[] =>
 async function send(stack: LocalStack, action: ActionOf<'enqueue'>): Promise<Said> {
   const { tenantId } = action;
   const messages = idsOf(action).map((operationId) => ({
-    version: 1,
+    version: 2,
     tenantId,
     operationId,
     type: 'charge',

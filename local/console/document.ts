@@ -1,5 +1,6 @@
 import type { Limits } from '../../lambdas/operation/limits';
 import type { Operation } from '../../lambdas/operation/operation';
+import type { Breaker } from '../../lambdas/operation/provider-state';
 import type { State } from '../../lambdas/operation/state';
 import type { CrashPoint } from '../crash-points';
 import type { QueuedMessage } from '../jobs';
@@ -77,8 +78,6 @@ export interface TenantRow {
   readonly maxRunning: number | null;
   readonly accepted: readonly string[];
   readonly maxAccepted: number | null;
-  readonly callsToday?: number;
-  readonly dailyCalls?: number;
 }
 
 export interface ProviderView {
@@ -101,16 +100,13 @@ export interface ProviderView {
   }[];
   /** Faults that wait for their call. `times` is null for every call. */
   readonly faults: readonly { readonly what: string; readonly times: number | null }[];
-  readonly breaker: {
-    readonly reason?: string;
-    readonly openedAtMs?: number;
-    readonly probeAtMs?: number;
-  };
-  /** Absent until a call was counted. */
-  readonly window?: { readonly startMs: number; readonly calls: number; readonly failures: number };
-  /** How many retries the service may make now; fractions are earned by first attempts. */
-  readonly retriesLeft?: number;
-  readonly callsToday?: number;
+  /** Present while no calls are made: it opened by itself, or a person paused the service. */
+  readonly breaker?: Breaker;
+  /** Of the budget's window that is under way. */
+  readonly windowCalls: number;
+  readonly windowFailures: number;
+  /** Retries that the window still pays for. */
+  readonly retriesLeft: number;
 }
 
 export interface LedgerRow {

@@ -1,6 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
 import { messageFrom } from '../../lambdas/operation/message';
-import { isMetric, type LogLine, parseLogLine } from '../log-line';
+import { isMetric, isRoutine, type LogLine, parseLogLine } from '../log-line';
 import type { LocalStack, StackEvent } from '../stack';
 import type { Line } from './document';
 
@@ -82,7 +82,7 @@ export function recordHistory(stack: Pick<LocalStack, 'clock' | 'onEvent'>): His
       }
       case 'workerLine': {
         const log = parseLogLine(event.line);
-        if (log) return [lineOf(log, stack.clock.offsetMs())];
+        if (log) return isRoutine(log) ? [] : [lineOf(log, stack.clock.offsetMs())];
         return isMetric(event.line) ? [] : [{ kind: 'worker', text: event.line.slice(0, 300), isBad: true }];
       }
     }
@@ -135,11 +135,14 @@ function textOf({ message, to, attempt, outcome, ...log }: LogLine): string {
     to === undefined ? message : undefined,
     to === 'running' ? `attempt ${attempt}` : undefined,
     outcome === to ? undefined : outcome,
+    log.finding,
     log.parkedReason,
     log.errorCode,
     log.problem ?? log.reason,
     log.delaySeconds === undefined ? undefined : `back in ${log.delaySeconds} s`,
     log.errorMessage,
+    log.by === undefined ? undefined : `by ${log.by}`,
+    log.note,
     to === undefined ? undefined : log.providerRef,
   ];
   return details.filter((detail) => detail !== undefined).join(' · ');

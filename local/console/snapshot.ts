@@ -1,9 +1,11 @@
-import * as z from 'zod/mini';
 import { readOperation } from '../../lambdas/adapters/operation-item';
+import { readProvider } from '../../lambdas/adapters/provider-item';
 import { readTenant } from '../../lambdas/adapters/tenant-item';
+import type { Limits } from '../../lambdas/operation/limits';
 import type { Operation } from '../../lambdas/operation/operation';
+import { type ProviderState, retriesLeft, windowStartOf } from '../../lambdas/operation/provider-state';
 import { isTerminal, type State } from '../../lambdas/operation/state';
-import { dayOf, lapsedSlots, maxAcceptedOf, maxRunningOf, type Tenant } from '../../lambdas/operation/tenant';
+import { lapsedSlots, maxAcceptedOf, maxRunningOf, type Tenant } from '../../lambdas/operation/tenant';
 import type { QueuedMessage } from '../jobs';
 import type { LocalStack } from '../stack';
 import type { LedgerEntry } from '../stripe-books';
@@ -83,11 +85,14 @@ export async function takeSnapshot(
       killed,
       ...(armed && { armed }),
     },
-    provider: providerView(
-      stack,
-      items.find(({ pk }) => pk === 'provider#stripe'),
-      nowMs,
-    ),
+    provider: {
+      ...standInView(stack),
+      ...switchView(
+        stack.limits,
+        items.map(readProvider).filter((state) => state !== undefined),
+        nowMs,
+      ),
+    },
     activity: history.activity(),
   };
 }
@@ -198,7 +203,6 @@ const currencyOfCharge = (operation: Operation | undefined): string | undefined 
 
 function tenantRow(tenant: Tenant, { limits }: LocalStack, nowMs: number): TenantRow {
   const lapsed = lapsedSlots(tenant, nowMs);
-  const callsToday = tenant.calls[dayOf(nowMs)];
   const bound = (most: number) => (Number.isFinite(most) ? most : null);
   return {
     tenantId: tenant.tenantId,
@@ -207,36 +211,38 @@ function tenantRow(tenant: Tenant, { limits }: LocalStack, nowMs: number): Tenan
     maxRunning: bound(maxRunningOf(tenant, limits)),
     accepted: Object.keys(tenant.accepted),
     maxAccepted: bound(maxAcceptedOf(tenant, limits)),
-    ...(callsToday !== undefined && { callsToday }),
-    ...(limits.tenantDailyCalls !== undefined && { dailyCalls: limits.tenantDailyCalls }),
   };
 }
 
-/** The provider's item, as far as the page shows it. */
-const providerItem = z.object({
-  windowStartMs: z.optional(z.number()),
-  windowCalls: z.optional(z.number()),
-  windowFailures: z.optional(z.number()),
-  retryTokens: z.optional(z.number()),
-  breakerReason: z.optional(z.string()),
-  breakerOpenedAtMs: z.optional(z.number()),
-  breakerProbeAtMs: z.optional(z.number()),
-  callsDay: z.optional(z.string()),
-  calls: z.optional(z.number()),
-});
+/** What the service knows of its provider, over all shards of its record. */
+function switchView(
+  limits: Limits,
+  shards: readonly ProviderState[],
+  nowMs: number,
+): Pick<ProviderView, 'breaker' | 'windowCalls' | 'windowFailures' | 'retriesLeft'> {
+  const breaker = shards.find((state) => state.breaker)?.breaker;
+  const inWindow = shards.filter((state) => state.windowStartMs === windowStartOf(limits, state, nowMs));
+  const all = Array.from({ length: limits.providerShards }, (_, index) =>
+    shards.find(({ shard }) => shard === index),
+  );
+  return {
+    ...(breaker && { breaker }),
+    windowCalls: sumOf(inWindow.map(({ windowCalls }) => windowCalls)),
+    windowFailures: sumOf(inWindow.map(({ windowFailures }) => windowFailures)),
+    retriesLeft: sumOf(all.map((state) => retriesLeft(limits, state, nowMs))),
+  };
+}
 
-/** So many tokens make one retry. */
-const tokensOfRetry = 100;
+const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, number) => sum + number, 0);
 
-function providerView({ stripe }: LocalStack, stored: unknown, nowMs: number): ProviderView {
-  const parsed = providerItem.safeParse(stored ?? {});
-  const item = parsed.success ? parsed.data : {};
+/** What the stand-in received and moved. */
+function standInView({
+  stripe,
+}: LocalStack): Omit<ProviderView, 'breaker' | 'windowCalls' | 'windowFailures' | 'retriesLeft'> {
   const requests = stripe?.requests() ?? [];
   const ledger = stripe?.ledger() ?? [];
   const charges = ledger.filter(({ kind }) => kind === 'charge');
   const refunds = ledger.filter(({ kind }) => kind === 'refund');
-  const { windowStartMs, windowCalls = 0, windowFailures = 0, retryTokens } = item;
-  const { breakerReason: reason, breakerOpenedAtMs: openedAtMs, breakerProbeAtMs: probeAtMs } = item;
   return {
     isStandIn: stripe !== undefined,
     calls: requests.filter(({ method }) => method === 'POST').length,
@@ -251,16 +257,6 @@ function providerView({ stripe }: LocalStack, stored: unknown, nowMs: number): P
       what: describeFault(fault),
       times: Number.isFinite(timesLeft) ? timesLeft : null,
     })),
-    breaker: {
-      ...(reason !== undefined && { reason }),
-      ...(openedAtMs !== undefined && { openedAtMs }),
-      ...(probeAtMs !== undefined && { probeAtMs }),
-    },
-    ...(windowStartMs !== undefined && {
-      window: { startMs: windowStartMs, calls: windowCalls, failures: windowFailures },
-    }),
-    ...(retryTokens !== undefined && { retriesLeft: retryTokens / tokensOfRetry }),
-    ...(item.callsDay === dayOf(nowMs) && item.calls !== undefined && { callsToday: item.calls }),
   };
 }
 
@@ -275,10 +271,7 @@ const ledgerRow = ({ id, kind, metadata, amountMinor, currency, atMs }: LedgerEn
 function sums(entries: readonly LedgerEntry[]): string[] {
   const byCurrency = Map.groupBy(entries, ({ currency }) => currency);
   return [...byCurrency].map(([currency, some]) =>
-    formatAmount(
-      some.reduce((sum, { amountMinor }) => sum + amountMinor, 0),
-      currency,
-    ),
+    formatAmount(sumOf(some.map(({ amountMinor }) => amountMinor)), currency),
   );
 }
 

@@ -252,3 +252,70 @@ describe('a refund', () => {
     },
   );
 });
+
+describe('during reconcile', () => {
+  /** Five calls that committed, and whose answers were lost: parked, and due for the reconciler. */
+  async function parked(): Promise<Job> {
+    const charge = fresh();
+    const end = stack.stripe?.fault(
+      { kind: 'reset', effect: 'done' },
+      { operationId: charge.operationId, times: 5 },
+    );
+    await stack.send(charge);
+    stack.eventSource.start();
+    for (let round = 0; round < 40 && (await recordOf(charge))?.state !== 'parked'; round++) {
+      await stack.clock.advance(5_000);
+      await stack.waitFor(() => stack.workers.busyPids().length === 0);
+      if ((await recordOf(charge))?.state !== 'parked') await reconcile.invoke({}, 10_000);
+    }
+    await stack.eventSource.stop();
+    end?.();
+    expect(await recordOf(charge)).toMatchObject({ state: 'parked', parkedReason: 'attempts_exhausted' });
+    return charge;
+  }
+
+  const isQuestion = { method: 'GET', path: '/v1/payment_intents' } as const;
+  const points: [point: string, arm: (charge: Job, kill: () => 'drop') => () => void][] = [
+    [
+      'after it took the operation, before it asked Stripe',
+      (_, kill) =>
+        stack.stripe?.fault(
+          { kind: 'hook', at: 'beforeEffect', run: () => void kill(), next: 'drop' },
+          isQuestion,
+        ) ?? (() => {}),
+    ],
+    ["after Stripe's answer, before the settle", (charge, kill) => onUpdate(charge, { before: kill })],
+    ['after the settle', (charge, kill) => onUpdate(charge, { after: kill })],
+  ];
+
+  function onUpdate(charge: Job, hook: { before?: () => 'drop'; after?: () => 'drop' }) {
+    const where = (body: unknown) => {
+      const text = JSON.stringify(body);
+      return text.includes(keyOf(charge)) && text.includes('":state":{"S":"succeeded"}');
+    };
+    return stack.dynamodbProxy.intercept(
+      { action: 'UpdateItem', where, times: 1 },
+      { kind: 'hook', ...hook },
+    );
+  }
+
+  test.each(points)('%s: the next run finishes it, one charge and no further call', async (_point, arm) => {
+    const charge = await parked();
+    const killed = Promise.withResolvers<void>();
+    undo.push(
+      arm(charge, () => {
+        reconcile.killAll('SIGKILL');
+        killed.resolve();
+        return 'drop';
+      }),
+    );
+    // It is due a little later each time that it could not be told.
+    await stack.clock.advance(3_600_000);
+    await reconcile.invoke({}, 10_000).catch(() => {});
+    await killed.promise;
+    await stack.clock.advance(61_000);
+    await reconcile.invoke({}, 10_000);
+    expect(await recordOf(charge)).toMatchObject({ state: 'succeeded' });
+    expect(chargesOf(charge)).toHaveLength(1);
+  });
+});

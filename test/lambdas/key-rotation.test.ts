@@ -14,7 +14,10 @@ let bench: WorkerBench;
 let stripe: Server;
 let secrets: Server;
 beforeAll(async () => {
-  bench = await startWorkerBench();
+  // The times of a deployment: a busy machine is not what is looked at.
+  bench = await startWorkerBench({
+    limits: { workerTimeoutSeconds: 30, providerTimeoutSeconds: 10, leaseMarginSeconds: 30 },
+  });
   stripe = await serve((incoming, answer) => {
     if (incoming.headers.authorization === `Bearer ${goodKey}`) return void forward(incoming, answer);
     refusals += 1;
@@ -84,6 +87,8 @@ test('a key that Stripe refuses before the secret has the new one: the job waits
     record: { state: 'queued', attemptCount: 0 },
   });
   secret = 'rk_test_second';
+  // A refused key opens the breaker for a while; then one call is let through to see.
+  await bench.stack.clock.advance(bench.stack.limits.breakerOpenSeconds * 1000 + 1);
   expect(await bench.deliver([record(of, { receiveCount: 2 })])).toEqual([]);
   const { charges, record: settled } = await evidenceOf(bench, of);
   expect({ charges, ...settled }).toMatchObject({ charges: 1, state: 'succeeded', attemptCount: 1 });

@@ -70,7 +70,7 @@ describe.each([
   {
     name: '2 h',
     lengthMs: 2 * 3_600_000,
-    stepMs: 60 * secondMs,
+    stepMs: 300 * secondMs,
     backOff: { retryBaseSeconds: 10, retryCapSeconds: 900 },
   },
 ])('an outage of $name with 200 messages of 50 tenants', ({ lengthMs, stepMs, backOff }) => {

@@ -1,7 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { SettingsOverrides } from '../../lib/settings';
 import { type Frozen, freeze, lossesBy } from '../support/frozen-release';
+
+// Each comparison is a run of the CDK CLI.
+jest.setTimeout(120_000);
 
 const fixtures = join(__dirname, '..', 'fixtures');
 const releases = readdirSync(fixtures)
@@ -19,12 +21,15 @@ test.each(releases)(
   },
 );
 
-test.each<SettingsOverrides>([
-  { production: true },
-  { customerManagedKey: true },
-  { gradualDeployment: 'canary10Percent5Minutes', queueRetentionDays: 3, workerTimeoutSeconds: 40 },
-])('nor does another setting, such as %j', (settings) => {
-  expect(lossesBy(settings, freeze({}))).toEqual({});
+test('nor does an update to other settings', () => {
+  const others = {
+    production: true,
+    customerManagedKey: true,
+    gradualDeployment: 'canary10Percent5Minutes',
+    queueRetentionDays: 3,
+    workerTimeoutSeconds: 40,
+  } as const;
+  expect(lossesBy(others, freeze({}))).toEqual({});
 });
 
 test('the comparison sees a table with another key, a queue with another name, and a resource that moved', () => {

@@ -23,7 +23,7 @@ export interface Frozen {
 }
 
 /** The settings between which the lasting resources differ. */
-const variants: readonly SettingsOverrides[] = [{}, { customerManagedKey: true }, { production: true }];
+const variants: readonly SettingsOverrides[] = [{}, { customerManagedKey: true, production: true }];
 
 /** The lasting resources of the code as it is. */
 export function freeze(settings: SettingsOverrides): Frozen {

@@ -10,6 +10,7 @@ export function createControls(selected) {
   const form = byId('enqueue', HTMLFormElement);
   const arm = byId('arm', HTMLButtonElement);
   const hold = byId('hold', HTMLButtonElement);
+  const pause = byId('pause', HTMLButtonElement);
   const refundAmount = byId('refund-amount', HTMLInputElement);
   const operationId = field(form, 'operationId');
   let suggested = operationId.value;
@@ -51,6 +52,9 @@ export function createControls(selected) {
       const { provider, workers, queue } = shown;
       setAttribute(arm, 'aria-pressed', String(workers.armed !== undefined));
       setAttribute(hold, 'aria-pressed', String(queue.isHeld));
+      // Whatever keeps the breaker open, a person may close it.
+      setText(pause, provider.breaker ? 'Resume calls' : 'Pause calls');
+      pause.dataset.action = provider.breaker ? 'resume' : 'pause';
       say('planned', plannedText(provider));
       for (const button of document.querySelectorAll('#faults button'))
         if (button instanceof HTMLButtonElement) button.disabled = !provider.isStandIn;
@@ -139,6 +143,8 @@ function actionOf(button, row, refundAmount) {
     case 'killWorkers':
     case 'clearFaults':
     case 'redrive':
+    case 'pause':
+    case 'resume':
       return { action };
   }
   if (!row) return undefined;

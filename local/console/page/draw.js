@@ -101,5 +101,5 @@ export function duration(ms) {
   return `${Math.round(seconds / 86_400)} d`;
 }
 
-/** @param {number} count @param {string} one */
-export const counted = (count, one) => `${count} ${one}${count === 1 ? '' : 's'}`;
+/** @param {number} count @param {string} one @param {string} [many] */
+export const counted = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;

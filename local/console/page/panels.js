@@ -46,23 +46,24 @@ function showStats({ queue, deadLetters, operations, workers, provider }, nowMs)
   say('stat-breaker', breakerState(provider));
   say('stat-breaker-note', breakerNote(provider, nowMs));
   mark('stat-dead', deadLetters.total > 0);
-  mark('stat-breaker', provider.breaker.reason !== undefined);
+  mark('stat-breaker', provider.breaker !== undefined);
 }
 
 /** @param {string} id @param {boolean} isBad */
 const mark = (id, isBad) => setAttribute(byId(id, HTMLElement), 'data-bad', isBad ? 'yes' : 'no');
 
 /** A person's pause keeps the breaker open too. @param {ConsoleDocument['provider']} provider */
-function breakerState({ breaker: { reason } }) {
-  if (reason === undefined) return 'closed';
-  return reason === 'paused' ? 'paused' : 'open';
+function breakerState({ breaker }) {
+  if (!breaker) return 'closed';
+  return breaker.reason === 'paused' ? 'paused' : 'open';
 }
 
 /** @param {ConsoleDocument['provider']} provider @param {number} nowMs */
-function breakerNote({ breaker: { reason, probeAtMs }, retriesLeft }, nowMs) {
-  if (reason === undefined)
-    return retriesLeft === undefined ? 'no retries yet' : `${retriesLeft.toFixed(1)} retries left`;
-  if (probeAtMs === undefined) return reason === 'paused' ? 'until somebody resumes it' : reason;
+function breakerNote({ breaker, retriesLeft }, nowMs) {
+  if (!breaker) return counted(retriesLeft, 'retry', 'retries');
+  const { reason, probeAtMs, note } = breaker;
+  if (reason === 'paused') return note ?? 'by a person';
+  if (probeAtMs === undefined) return reason;
   return probeAtMs > nowMs ? `${reason}, probe in ${duration(probeAtMs - nowMs)}` : `${reason}, probe due`;
 }
 
@@ -142,20 +143,16 @@ function showPlaces(place, taken, most, lapsed) {
 
 /** @param {ConsoleDocument} shown @param {number} nowMs */
 function showProvider({ provider, limits }, nowMs) {
-  const { breaker, window, retriesLeft, charged, refunded } = provider;
-  const since = breaker.openedAtMs === undefined ? '' : ` since ${dayAndTime(breaker.openedAtMs, nowMs)}`;
+  const { breaker, windowCalls, windowFailures, retriesLeft, charged, refunded } = provider;
   const state = breakerState(provider);
-  const note = breakerNote(provider, nowMs);
-  setCut(byId('breaker', HTMLElement), state === 'closed' ? state : `${state}${since}: ${note}`);
-  setCut(
-    byId('window', HTMLElement),
-    window ? `${counted(window.calls, 'call')}, ${window.failures} failed` : 'no calls counted',
-  );
+  const since = breaker
+    ? ` since ${dayAndTime(breaker.openedAtMs, nowMs)}: ${breakerNote(provider, nowMs)}`
+    : '';
+  setCut(byId('breaker', HTMLElement), `${state}${since}`);
+  setCut(byId('window', HTMLElement), `${counted(windowCalls, 'call')}, ${windowFailures} failed`);
   setCut(
     byId('budget', HTMLElement),
-    retriesLeft === undefined
-      ? `${limits.retryBudgetPercent} % of first attempts`
-      : `${retriesLeft.toFixed(1)} retries left`,
+    `${counted(retriesLeft, 'retry', 'retries')} left in ${limits.retryBudgetWindowSeconds} s`,
   );
   setCut(byId('charged', HTMLElement), charged.join(', ') || 'nothing');
   setCut(byId('refunded', HTMLElement), refunded.join(', ') || 'nothing');

@@ -138,6 +138,14 @@ describe('retries', () => {
     expect(await take(5, nowMs, looked)).toMatchObject({ granted: 0 });
   });
 
+  test('hasTokens: are of the window in which they were taken, whatever the worker saw and its clock says', async () => {
+    const { take, report, seen } = fresh({ retryBudgetFloor: 5 });
+    await report();
+    const looked = { seen: await seen() };
+    await report({}, nowMs + windowMs);
+    expect(await take(2, nowMs, looked)).toEqual({ granted: 2, windowStartMs: nowMs + windowMs });
+  });
+
   test('isLaterWindow: two that find the window new do not both get the floor', async () => {
     const { provider, shard } = fresh({ retryBudgetFloor: 3 });
     const both = [2, 2].map((wanted) => provider.takeRetries(shard, undefined, wanted, nowMs));
@@ -216,6 +224,15 @@ describe("a batch's calls", () => {
     expect(state).toMatchObject({ windowStartMs: nowMs + windowMs, windowCalls: 9, windowFailures: 7 });
   });
 
+  test('isThisWindow: bring nothing that was not spent from a window that ended since the look', async () => {
+    const { provider, shard, report, take, seen } = fresh({ retryBudgetFloor: 2 });
+    const { windowStartMs } = await take(2);
+    const looked = await seen();
+    await report({}, nowMs + windowMs);
+    const unspent = callsOf({ unspent: 200, takenInWindowMs: windowStartMs });
+    expect(await provider.report(shard, looked, unspent, nowMs)).toMatchObject({ retryTokens: 200 });
+  });
+
   test('isLaterWindow: of two that find the window new both are counted', async () => {
     const { provider, shard, seen } = fresh();
     const both = [1, 2].map((calls) => provider.report(shard, undefined, callsOf({ calls }), nowMs));
@@ -273,6 +290,14 @@ describe('the breaker', () => {
     await provider.close(shard, untilMs);
     expect(await provider.takeProbe(looked, untilMs, untilMs + 1)).toBe(false);
     expect(await item()).not.toHaveProperty('breakerProbeAtMs');
+  });
+
+  test('probeIsDue: is not probed while it is closed, whatever an earlier probe left behind', async () => {
+    const { provider, shard, item, put } = fresh();
+    await put({ windowStartMs: nowMs, breakerProbeAtMs: nowMs - 1 });
+    const state = { shard, windowStartMs: nowMs, windowCalls: 0, windowFailures: 0, retryTokens: 0, breaker };
+    expect(await provider.takeProbe(state, nowMs, untilMs)).toBe(false);
+    expect(await item()).toMatchObject({ breakerProbeAtMs: nowMs - 1 });
   });
 
   test('isOurProbe: closes after the probe that holds it, and forgets the calls that opened it, but no token', async () => {

@@ -137,6 +137,28 @@ describe('a claim', () => {
     }
   });
 
+  test('after a proof of absence makes an effect possible from that listing on, not from itself', async () => {
+    const before = await put({ absentProvenAtMs: nowMs - 2 * hourMs });
+    const effectSinceMs = nowMs - 2 * hourMs;
+    expect(await store.claim(claimOf(before.operationId, { effectSinceMs }))).toMatchObject({
+      kind: 'claimed',
+      operation: { effectPossibleSinceMs: effectSinceMs, effectPossibleClaimId: 'new-claim' },
+    });
+  });
+
+  test("of the breaker's probe is given an attempt for it, and of nothing else", async () => {
+    const limitAfter = async (changes: Partial<Charge>, request: Partial<ClaimRequest>) =>
+      (await store.claim(claimOf((await put(changes)).operationId, request))).operation.attemptLimit;
+    expect(await limitAfter({ attemptCount: 4 }, { paidBy: 'probe' })).toBe(6);
+    expect(await limitAfter({ attemptCount: 4 }, { paidBy: 'budget' })).toBe(5);
+    expect(await limitAfter({ attemptCount: 0 }, { paidBy: 'nobody' })).toBe(5);
+    // A redrive has fresh ones as it is.
+    const parked = { state: 'parked', parkedAtMs: nowMs - 2, attemptCount: 5 } as const;
+    expect(await limitAfter(parked, { paidBy: 'probe', redrive })).toBe(10);
+    const isNew = claimOf(freshId(), { paidBy: 'probe' });
+    expect((await store.claim(isNew)).operation).toMatchObject({ attemptCount: 1, attemptLimit: 6 });
+  });
+
   const windowMs = limits.providerWindowHours * hourMs;
   test.each<[clause: string, changes: Partial<Charge>, request?: Partial<ClaimRequest>]>([
     ['the inputs are others', { inputDigest: 'another' }],
@@ -164,6 +186,25 @@ describe('a claim', () => {
       { redrive },
     ],
     ['a redrive finds it running', { state: 'running', leaseExpiresAtMs: nowMs - 1 }, { redrive }],
+    // isFirst
+    ['it turns out to be a retry that nobody paid for', {}, { paidBy: 'nobody' }],
+    [
+      'it turns out to be a retry after a redrive, and nobody paid for it',
+      { state: 'parked', parkedAtMs: nowMs - 2 },
+      { redrive, paidBy: 'nobody' },
+    ],
+    // provenAsSeen
+    ['its absence was proven since it was looked at', { absentProvenAtMs: nowMs - 1 }],
+    [
+      'its absence was proven again since it was looked at',
+      { absentProvenAtMs: nowMs - 1 },
+      { effectSinceMs: nowMs - hourMs },
+    ],
+    [
+      'the absence of the redriven was proven since it was looked at',
+      { state: 'parked', parkedAtMs: nowMs - 2, absentProvenAtMs: nowMs - 1 },
+      { redrive },
+    ],
   ])('is refused when %s, and nothing is written', async (...[_clause, changes, request]) => {
     const before = await put(changes);
     expect(await store.claim(claimOf(before.operationId, request))).toEqual({
@@ -186,6 +227,13 @@ describe('a claim', () => {
     ['held by a claim that lapsed a millisecond ago', { state: 'running', leaseExpiresAtMs: nowMs - 1 }],
     ['redriven', { state: 'parked', parkedAtMs: nowMs - 2 }, { redrive }],
     ['redriven for the last time', { state: 'parked', parkedAtMs: nowMs - 2, redriveCount: 4 }, { redrive }],
+    ['a first attempt that nobody pays for', { attemptCount: 0 }, { paidBy: 'nobody' }],
+    [
+      'redriven, and never attempted before',
+      { state: 'parked', parkedAtMs: nowMs - 2, attemptCount: 0 },
+      { redrive, paidBy: 'nobody' },
+    ],
+    ['as its absence was proven', { absentProvenAtMs: nowMs - 9 }, { effectSinceMs: nowMs - 9 }],
     [
       'redriven without attempts left',
       { state: 'parked', parkedAtMs: nowMs - 2, attemptCount: 5 },
@@ -453,6 +501,201 @@ describe('a settle', () => {
   });
 });
 
+describe("a settle of the breaker's probe", () => {
+  const probed = () => claimed({ paidBy: 'probe' });
+  const limitsOf = (of: Operation | undefined) => [of?.attemptCount, of?.attemptLimit];
+
+  test('takes back the attempt that it was given, where it proved that nothing was sent', async () => {
+    for (const effect of ['none', 'unchanged'] as const) {
+      const settlement = { state: 'queued', reason: 'rate_limited', effect, countsAsAttempt: false } as const;
+      const { operation: after } = await store.settle(
+        settleOf(await probed(), settlement, { isProbe: true }),
+      );
+      expect(limitsOf(after)).toEqual([0, 5]);
+    }
+    const running = await probed();
+    await store.requestCancel({ seen: running, nowMs });
+    const cancelled = await store.settle(settleOf(running, { state: 'cancelled' }, { isProbe: true }));
+    expect(limitsOf(cancelled.operation)).toEqual([0, 5]);
+  });
+
+  test('leaves it, where it was an attempt: the operation has as many of its own as before', async () => {
+    const settlement = {
+      state: 'queued',
+      reason: 'timeout',
+      effect: 'unchanged',
+      countsAsAttempt: true,
+    } as const;
+    const { operation: after } = await store.settle(settleOf(await probed(), settlement, { isProbe: true }));
+    expect(limitsOf(after)).toEqual([1, 6]);
+  });
+});
+
+describe('a settle by reconciliation', () => {
+  const inDoubt = {
+    effectPossibleSinceMs: nowMs - 2 * hourMs,
+    effectPossibleClaimId: 'claim-of-before',
+    leaseExpiresAtMs: nowMs - 2 * hourMs + 60_000,
+  };
+  const absent = (providerKey: string): Settlement => ({
+    state: 'queued',
+    reason: 'absence_proven',
+    effect: 'absent',
+    providerKey,
+  });
+  const bySettling = (seen: Operation, settlement: Settlement, changes: Partial<SettleRequest> = {}) =>
+    store.settle(settleOf(seen, settlement, { by: 'reconciliation', sentAtMs: 0, ...changes }));
+  const conditional: readonly Settlement[] = [
+    { state: 'failed', error, providerRef: 'pi_1' },
+    { state: 'cancelled' },
+    absent('test/acme/op/charge/0'),
+    { state: 'parked', parkedReason: 'attempts_exhausted', effect: 'unchanged', countsAsAttempt: true },
+  ];
+  const proofs: readonly Settlement[] = [
+    { state: 'succeeded', providerRef: 'pi_1', result: { amountMinor: 1999 } },
+    { state: 'settling', providerRef: 'pi_1' },
+  ];
+
+  test.each([...conditional, ...proofs])(
+    'writes $state of an operation as it was read, held by nobody',
+    async (settlement) => {
+      for (const state of ['queued', 'parked', 'running'] as const) {
+        const seen = await put({ ...inDoubt, state });
+        expect(await bySettling(seen, settlement)).toMatchObject({
+          kind: 'written',
+          operation: { state: settlement.state, updatedAtMs: nowMs + 1000, claimId: 'claim-of-before' },
+        });
+      }
+    },
+  );
+
+  const asRead = (now: Operation, seen: Partial<Charge>): Operation =>
+    operation({ operationId: now.operationId, ...inDoubt, ...seen });
+
+  const meanwhile: [clause: string, now: Partial<Charge>, seen: Partial<Charge>][] = [
+    ['asSeen: its state changed', { state: 'queued' }, { state: 'parked' }],
+    ['asSeen: another claim has had it', { state: 'parked', claimId: 'next' }, { state: 'parked' }],
+    [
+      'asSeen: another claim runs it',
+      { state: 'running', claimId: 'next', leaseExpiresAtMs: nowMs - 1 },
+      { state: 'running' },
+    ],
+    [
+      'isUnheld: its lease is live',
+      { state: 'running', leaseExpiresAtMs: nowMs + 60_000 },
+      { state: 'running' },
+    ],
+    [
+      'isUnheld: its lease ends now',
+      { state: 'running', leaseExpiresAtMs: nowMs + 1000 },
+      { state: 'running' },
+    ],
+    ['it ended', { state: 'succeeded', providerRef: 'pi_1' }, { state: 'parked' }],
+  ];
+  test.each(meanwhile)('is refused when %s, and nothing is written', async (_clause, changes, seen) => {
+    const now = await put({ ...inDoubt, ...changes });
+    for (const settlement of conditional) {
+      const read = asRead(now, seen);
+      expect(await bySettling(read, settlement)).toEqual({ kind: 'superseded', operation: now });
+      expect(await stored(now)).toEqual(now);
+    }
+  });
+
+  test.each(meanwhile.slice(0, 5))(
+    'with a proof of the effect is written though %s',
+    async (_clause, changes, seen) => {
+      for (const settlement of proofs) {
+        const now = await put({ ...inDoubt, ...changes });
+        const read = asRead(now, seen);
+        expect(await bySettling(read, settlement)).toMatchObject({
+          kind: 'written',
+          operation: { state: settlement.state, providerRef: 'pi_1' },
+        });
+      }
+    },
+  );
+
+  test('settles what Stripe has taken, and never goes back there', async () => {
+    const settling = await put({ ...inDoubt, state: 'settling', providerRef: 'pi_1' });
+    expect(await bySettling(settling, { state: 'settling', providerRef: 'pi_1' })).toMatchObject({
+      kind: 'superseded',
+    });
+    expect(await bySettling(settling, { state: 'failed', error })).toMatchObject({ kind: 'written' });
+  });
+
+  test('that proved the absence makes an operation as good as new: with attempts, a redrive less, and without a trace of an effect', async () => {
+    const seen = await put({
+      ...inDoubt,
+      state: 'parked',
+      parkedReason: 'provider_window_closed',
+      parkedAtMs: nowMs - hourMs,
+      escalatedAtMs: nowMs - 1,
+      attemptCount: 4,
+      redriveCount: 2,
+      error,
+      openShard: 3,
+      dueAtMs: nowMs,
+    });
+    const dueAtMs = nowMs + 60_000;
+    const names = ['parkedReason', 'parkedAtMs', 'escalatedAtMs', 'error', ...Object.keys(inDoubt)];
+    const gone = Object.fromEntries(names.map((name) => [name, undefined]));
+    expect(await bySettling(seen, absent('a/new/key/1'), { dueAtMs })).toEqual({
+      kind: 'written',
+      operation: {
+        ...seen,
+        ...gone,
+        state: 'queued',
+        providerKey: 'a/new/key/1',
+        absentProvenAtMs: nowMs + 1000,
+        updatedAtMs: nowMs + 1000,
+        attemptLimit: 9,
+        redriveCount: 3,
+        openShard: expect.any(Number),
+        dueAtMs,
+      },
+    });
+  });
+
+  test('that proved the absence is due only where no message brings the operation back', async () => {
+    const seen = await put({ ...inDoubt, state: 'queued', openShard: 3, dueAtMs: nowMs });
+    const { operation: after } = await bySettling(seen, absent(seen.providerKey));
+    for (const gone of ['openShard', 'dueAtMs']) expect(after).not.toHaveProperty(gone);
+  });
+
+  test('that ends an operation leaves nothing in doubt, and keeps it for its retention', async () => {
+    for (const settlement of conditional.slice(0, 2)) {
+      const seen = await put({
+        ...inDoubt,
+        state: 'parked',
+        parkedAtMs: nowMs,
+        openShard: 3,
+        dueAtMs: nowMs,
+      });
+      const { operation: after } = await bySettling(seen, settlement);
+      expect(after).toMatchObject({ attemptCount: 1, expiresAtSeconds: expect.any(Number) });
+      for (const gone of [...Object.keys(inDoubt), 'openShard', 'dueAtMs', 'parkedAtMs'])
+        expect(after).not.toHaveProperty(gone);
+    }
+  });
+
+  test("keeps the lease's end of what stays in doubt: from it counts the quiet hour", async () => {
+    const seen = await put({ ...inDoubt, state: 'queued' });
+    expect((await bySettling(seen, conditional[3] ?? { state: 'cancelled' })).operation).toMatchObject(
+      inDoubt,
+    );
+  });
+
+  test('keeps who said so, and why', async () => {
+    const intervention = { action: 'settled', by: 'ada', atMs: nowMs, evidence: 'seen it' } as const;
+    for (const settlement of [...conditional, ...proofs]) {
+      const seen = await put({ ...inDoubt, state: 'parked' });
+      const { operation: after } = await bySettling(seen, settlement, { intervention });
+      expect(after).toMatchObject({ intervention });
+      expect(await stored(seen)).toEqual(after);
+    }
+  });
+});
+
 describe('a park', () => {
   const parkedReason = 'provider_window_closed';
   const parkOf = (seen: Operation) => store.park({ seen, parkedReason, nowMs, sentAtMs: nowMs - 1000 });
@@ -658,6 +901,79 @@ describe('a write on an operation that no claim holds', () => {
     expect(await store.postpone({ ...running, state: 'queued' }, nowMs + 5)).toBe(false);
   });
 
+  describe('defer of a redrive', () => {
+    const parked = {
+      state: 'parked',
+      parkedReason: 'attempts_exhausted',
+      parkedAtMs: nowMs - 2,
+      attemptCount: 5,
+      effectPossibleSinceMs: nowMs - hourMs,
+      leaseExpiresAtMs: nowMs - hourMs,
+    } as const;
+    const deferOf = (seen: Operation, changes: Partial<typeof redrive> = {}) =>
+      store.defer({ ...requestOf(seen.operationId), seen, dueAtMs, redrive: { ...redrive, ...changes } });
+
+    test('begins it: queued with fresh attempts and a redrive less, in doubt as before', async () => {
+      const seen = await put({ ...parked, escalatedAtMs: nowMs, error: { code: 'x', message: 'x' } });
+      expect(await deferOf(seen)).toEqual({
+        kind: 'written',
+        operation: {
+          ...seen,
+          ...{ parkedReason: undefined, parkedAtMs: undefined, escalatedAtMs: undefined, error: undefined },
+          state: 'queued',
+          attemptLimit: 10,
+          redriveCount: 1,
+          updatedAtMs: nowMs,
+          ...index,
+        },
+      });
+    });
+
+    test.each<[string, Partial<Charge>, Partial<typeof redrive>?]>([
+      ['its message was sent before the park', {}, { sentAtMs: nowMs - 2 }],
+      ['it was redriven too often', { redriveCount: maxRedrives }],
+      ['it was claimed meanwhile', { claimId: 'next' }],
+      ['it is not parked any more', { state: 'queued' }],
+      ['it ended', { state: 'succeeded' }],
+    ])('is refused when %s, and nothing is written', async (...[_name, changes, request]) => {
+      const now = await put({ ...parked, ...changes });
+      const seen = operation({ operationId: now.operationId, ...parked });
+      expect(await deferOf(seen, request)).toEqual({ kind: 'superseded', operation: now });
+      expect(await stored(now)).toEqual(now);
+    });
+  });
+
+  test('a postpone says that a person was told, once, and a claim forgets that', async () => {
+    const before = await put({ state: 'parked', parkedAtMs: nowMs - 2, openShard: 1, dueAtMs: nowMs });
+    expect(await store.postpone(before, nowMs + 5, nowMs)).toBe(true);
+    expect(await store.postpone(before, nowMs + 6, nowMs + 1)).toBe(false);
+    expect(await stored(before)).toEqual({ ...before, dueAtMs: nowMs + 5, escalatedAtMs: nowMs });
+    expect(await store.postpone({ ...before, dueAtMs: nowMs + 5 }, nowMs + 7)).toBe(true);
+    expect(await stored(before)).toMatchObject({ escalatedAtMs: nowMs, dueAtMs: nowMs + 7 });
+    const { operation: running } = await store.claim(claimOf(before.operationId, { redrive }));
+    expect(running).not.toHaveProperty('escalatedAtMs');
+  });
+
+  test('what a person did is kept beside everything else, if the operation still is as it was seen', async () => {
+    const intervention = { action: 'discarded', by: 'ada', atMs: nowMs } as const;
+    for (const state of states) {
+      const seen = await put({ state });
+      expect(await store.intervene({ seen, nowMs, intervention })).toEqual({
+        kind: 'written',
+        operation: { ...seen, intervention },
+      });
+    }
+    const now = await put({ state: 'queued', claimId: 'next' });
+    for (const changes of [{ state: 'parked' }, { claimId: 'claim-of-before' }] as const) {
+      const seen = operation({ operationId: now.operationId, claimId: 'next', ...changes });
+      expect(await store.intervene({ seen, nowMs, intervention })).toEqual({
+        kind: 'superseded',
+        operation: now,
+      });
+    }
+    expect(await stored(now)).toEqual(now);
+  });
+
   test('a part of a charge is reserved once by its refund, within the charge, and given back once', async () => {
     const charge = await put({ state: 'succeeded', providerRef: 'pi_1' });
     const reserve = async (refundId: string, amountMinor: number) => {
@@ -845,13 +1161,28 @@ describe('a record', () => {
       }),
     ],
     [
-      'parked',
+      'parked for an answer',
+      largest({
+        state: 'parked',
+        parkedReason: 'earlier_attempt_unproven',
+        parkedAtMs: nowMs,
+        escalatedAtMs: nowMs,
+        leaseExpiresAtMs: nowMs,
+        error: { code: 'resource_missing', message: 'm'.repeat(100) },
+        openShard: 7,
+        dueAtMs: nowMs,
+      }),
+    ],
+    [
+      'parked for none',
       largest({
         state: 'parked',
         providerRef,
         parkedReason: 'provider_window_closed',
         parkedAtMs: nowMs,
-        error: { code: 'idempotency_error', message: 'm'.repeat(100) },
+        escalatedAtMs: nowMs,
+        leaseExpiresAtMs: nowMs,
+        absentProvenAtMs: nowMs,
         openShard: 7,
         dueAtMs: nowMs,
       }),

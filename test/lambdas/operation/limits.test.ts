@@ -49,6 +49,8 @@ test.each([
   ['the defaults', {}],
   ['the laptop', laptopLimits],
   ['the slowest worker', { workerTimeoutSeconds: 900, providerTimeoutSeconds: 80, leaseMarginSeconds: 900 }],
+  ['a shard for each retry', { providerShards: 10 }],
+  ['no floor on purpose', { providerShards: 11, retryBudgetFloor: 0 }],
   ['the fastest worker', { workerTimeoutSeconds: 2, providerTimeoutSeconds: 1, leaseMarginSeconds: 1 }],
 ])('%s: no rule is broken', (_name, overrides) => {
   expect(limitConflicts(limitsFrom(overrides))).toEqual([]);
@@ -117,6 +119,11 @@ test.each<[string, LimitOverrides, RegExp]>([
     'a base above the cap',
     { retryBaseSeconds: 301 },
     /retryBaseSeconds 301 must be at most retryCapSeconds 300/,
+  ],
+  [
+    'shards without a retry of their own',
+    { providerShards: 11 },
+    /providerShards 11 leaves each shard less than one retry of retryBudgetFloor 10/,
   ],
   ['a window beyond the key', { quietHours: 2 }, /providerWindowHours 23 \+ quietHours 2 must be at most 24/],
 ])('%s is a conflict that names both settings', (_name, overrides, problem) => {

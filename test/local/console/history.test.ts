@@ -66,6 +66,14 @@ test('a state change is told with its states, attempt and time, and not by its m
   ]);
 });
 
+test('a run of the reconciler is told only when something went wrong in it', () => {
+  const { history, emit } = start();
+  emit(log({ message: 'reconciler ran', failed: 0 }));
+  emit(log({ message: 'open operations' }));
+  emit(log({ message: 'reconciler ran', failed: 1, level: 'WARN' }));
+  expect(history.activity()).toMatchObject([{ text: 'reconciler ran', isBad: true }]);
+});
+
 test('why a message was refused is kept by its id', () => {
   const { history, emit } = start();
   emit(log({ message: 'message rejected', messageId: 'm1', reason: 'malformed', problem: 'no JSON' }));

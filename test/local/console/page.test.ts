@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
-import { DeleteCommand, DynamoDBDocumentClient, PutCommand } from '@aws-sdk/lib-dynamodb';
+import { DynamoDBDocumentClient, PutCommand } from '@aws-sdk/lib-dynamodb';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { recordHistory } from '../../../local/console/history';
 import { type Console, startConsole } from '../../../local/console/server';
@@ -28,7 +28,7 @@ const phone: BrowserContextOptions = {
   beforeAll(async () => {
     // Times that a busy machine keeps: on the laptop's own, a slow answer would be one more call.
     const limits = { workerTimeoutSeconds: 6, providerTimeoutSeconds: 3 };
-    stack = await startLocalStack({ api: true, reconcileEveryMs: 500, limits });
+    stack = await startLocalStack({ api: true, functions: true, reconcileEveryMs: 500, limits });
     page = await startConsole(stack, recordHistory(stack), { port: 0 });
     await stack.send(charge('Known', 'O1'));
     await stack.waitFor(async () => (await stack.operation('Known', 'O1'))?.state === 'succeeded', {
@@ -42,6 +42,9 @@ const phone: BrowserContextOptions = {
     await page?.stop();
     await stack?.stop();
   });
+
+  // Some tests hold deliveries back.
+  afterEach(() => stack.eventSource.start());
 
   const opened: { tab: Page; complaints: string[] }[] = [];
   /** A tab that shows the stack, live. What its console complains of fails the test. */
@@ -215,9 +218,9 @@ const phone: BrowserContextOptions = {
     await tab.locator('#dead-rows li', { hasText: 'unreadable' }).filter({ hasText: 'not JSON' }).waitFor();
   });
 
-  test('an open breaker shows why it is open and when it is probed, and a pause that a person ends it', async () => {
+  test('an open breaker shows why it is open and when it is probed, and a person closes it', async () => {
     const tab = await open();
-    // Nobody acts on what the test says that the item is.
+    // Nobody acts on what the test says that the record is.
     await stack.eventSource.stop();
     const { environment, endpoints, tableName: TableName } = stack;
     const dynamodb = new DynamoDBClient({
@@ -225,25 +228,39 @@ const phone: BrowserContextOptions = {
       endpoint: endpoints.dynamodb,
       credentials: { accessKeyId: 'x', secretAccessKey: 'x' },
     });
-    const documents = DynamoDBDocumentClient.from(dynamodb);
     const nowMs = stack.clock.now();
-    const item = { pk: 'provider#stripe', windowStartMs: nowMs, windowCalls: 20, windowFailures: 11 };
+    // A worker's clock that is ahead: the window does not end while the test runs.
+    const counts = { windowStartMs: nowMs + 60_000, windowCalls: 20, windowFailures: 11, retryTokens: 250 };
     const breaker = {
       breakerReason: 'failures',
       breakerOpenedAtMs: nowMs,
       breakerProbeAtMs: nowMs + 3_600_000,
     };
-    await documents.send(new PutCommand({ TableName, Item: { ...item, retryTokens: 250, ...breaker } }));
+    await DynamoDBDocumentClient.from(dynamodb).send(
+      new PutCommand({ TableName, Item: { pk: 'provider#stripe', ...counts, ...breaker } }),
+    );
+    dynamodb.destroy();
     await tab.locator('#stat-breaker', { hasText: 'open' }).waitFor();
     await tab.locator('#breaker', { hasText: 'failures, probe in 60 min' }).waitFor();
     expect(await tab.locator('#window').textContent()).toBe('20 calls, 11 failed');
-    expect(await tab.locator('#budget').textContent()).toBe('2.5 retries left');
-    await documents.send(new PutCommand({ TableName, Item: { ...item, breakerReason: 'paused' } }));
-    await tab.locator('#stat-breaker', { hasText: 'paused' }).waitFor();
-    await documents.send(new DeleteCommand({ TableName, Key: { pk: item.pk } }));
+    expect(await tab.locator('#budget').textContent()).toBe('2 retries left in 60 s');
+    await press(tab, 'Resume calls');
+    await said(tab, 'Calls are made again.');
     await tab.locator('#stat-breaker', { hasText: 'closed' }).waitFor();
-    dynamodb.destroy();
-    stack.eventSource.start();
+  });
+
+  test('a pause stops what comes in until somebody resumes', async () => {
+    const tab = await open();
+    await press(tab, 'Pause calls');
+    await said(tab, 'No more calls are made');
+    await tab.locator('#stat-breaker', { hasText: 'paused' }).waitFor();
+    await tab.locator('#stat-breaker-note', { hasText: 'on the console page' }).waitFor();
+    await enqueue(tab, 'Pause', 'O1');
+    await tab.locator('#said[data-ok=no]', { hasText: '503: ' }).waitFor();
+    await press(tab, 'Resume calls');
+    await tab.locator('#stat-breaker', { hasText: 'closed' }).waitFor();
+    await enqueue(tab, 'Pause', 'O1');
+    await isShown(tab, 'Pause/O1', { state: 'succeeded', calls: 1, moved: 1 });
   });
 
   test('nothing on the page moves while operations come from elsewhere, and when it loads', async () => {

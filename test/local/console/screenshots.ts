@@ -30,7 +30,7 @@ main().catch((error: unknown) => {
 });
 
 async function main(): Promise<void> {
-  const stack = await startLocalStack({ api: true, reconcileEveryMs: 1000 });
+  const stack = await startLocalStack({ api: true, functions: true, reconcileEveryMs: 1000 });
   const page = await startConsole(stack, recordHistory(stack), { port: 0 });
   const browser = await launchChromium();
   try {
