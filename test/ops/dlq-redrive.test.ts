@@ -4,6 +4,7 @@ import {
   PurgeQueueCommand,
   SQSClient,
 } from '@aws-sdk/client-sqs';
+import { visibilityTimeoutSeconds } from '../../lambdas/operation/limits';
 import type { StripeStandIn } from '../../local/stripe-stand-in';
 import { type OpsBench, startOpsBench } from '../support/ops-bench';
 import { job } from '../support/worker-bench';
@@ -171,4 +172,25 @@ describe('dlq redrive of one operation', () => {
   test('takes no rate: exit code 2', async () => {
     expect(await bench.ops('dlq redrive --operation acme/O7 --max-rate 5')).toMatchObject({ exitCode: 2 });
   });
+});
+
+test('BL-18 a message that is throttled into the dead-letter queue without ever being run says so, and a redrive charges it once', async () => {
+  const throttled = job({ tenantId: 'throttled', operationId: 'O18' });
+  await bench.stack.send(throttled);
+  // Lambda receives it as often as it may be received, and has no concurrency for it.
+  for (let receive = 1; receive <= bench.stack.limits.maxReceiveCount; receive++) {
+    expect(await bench.stack.eventSource.receive(10)).toHaveLength(1);
+    await bench.stack.clock.advance(visibilityTimeoutSeconds(bench.stack.limits) * 1000);
+  }
+  expect(await bench.stack.eventSource.receive(10)).toEqual([]);
+  expect(await bench.json('dlq list')).toMatchObject({
+    messages: [{ operationId: 'O18', kind: 'NEVER_STARTED', moneyMayHaveMoved: false }],
+  });
+  expect(await bench.json('dlq redrive --operation throttled/O18')).toMatchObject({ redriven: 1 });
+  await bench.work();
+  expect(await bench.stack.operation('throttled', 'O18')).toMatchObject({
+    state: 'succeeded',
+    attemptCount: 1,
+  });
+  expect(await deadLettered()).toEqual([]);
 });
