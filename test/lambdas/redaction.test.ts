@@ -124,6 +124,8 @@ test.each([
 test('Stripe answers 401, twice', async () => {
   const lines = await attemptWith(answer(401, {}), answer(401, {}));
   expect(lines).toContainEqual(expect.objectContaining({ outcome: 'notSent:unauthorized' }));
+  expect(lines).toContainEqual(expect.objectContaining({ message: 'breaker opened' }));
+  await bench.operate({ action: 'resume', by: 'test' });
 });
 
 test.each([
