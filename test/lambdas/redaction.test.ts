@@ -29,9 +29,11 @@ beforeAll(async () => {
 afterAll(() => bench.stop());
 const undo: (() => void)[] = [];
 beforeEach(() => bench.logs());
-afterEach(() => {
+afterEach(async () => {
   for (const remove of undo.splice(0)) remove();
   bench.stripe.clearFaults();
+  // A refused key opens the breaker for whatever comes next.
+  await bench.operate({ action: 'resume', by: 'the next test' });
 });
 
 const plantedJob = (changes: Parameters<typeof chargeOf>[0] = {}) =>
