@@ -30,7 +30,7 @@ export class SavedQueries extends Construct {
       'OneOperation',
       "One operation's life",
       new QueryString({
-        fields: [...told, 'providerRef', 'messageId', 'receiveCount', 'requestId'],
+        fields: [...told, 'found', 'dueAt', 'providerRef', 'by', 'messageId', 'receiveCount', 'requestId'],
         filterStatements: ['tenantId = "TENANT" and operationId = "OPERATION"'],
         sort: '@timestamp asc',
         limit: 1000,

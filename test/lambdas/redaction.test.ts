@@ -75,6 +75,20 @@ test('an ordinary life of a charge and its refund', async () => {
   expect(said().filter(({ message }) => message === 'operation succeeded')).toHaveLength(2);
 });
 
+test('a message of version 2, with words for the customer, and one with words that are none', async () => {
+  const { invoiceId: reference, ...rest } = input;
+  const { input: _, ...charge } = plantedJob({ version: 2 });
+  const worded = (description: string) => ({
+    ...charge,
+    input: { ...rest, reference, currency: 'usd', description },
+  });
+  await deliver(worded(`PLANTED ${cardInGroups.slice(0, 4)}`));
+  await deliver(worded(`two lines\n${gossip}`));
+  const messages = said().map(({ message }) => message);
+  expect(messages).toContain('operation succeeded');
+  expect(messages).toContain('message rejected');
+});
+
 test.each([
   ['a payment that is under way', { paymentMethodId: 'pm_usBankAccount_success' }, 'settling'],
   ['a card that is declined', { paymentMethodId: 'pm_card_chargeDeclined' }, 'failed'],
