@@ -2,6 +2,7 @@ import type { Limits } from '../operation/limits';
 import type { Operation, OperationId, RefundPart } from '../operation/operation';
 import {
   type AcceptRequest,
+  type AdoptRequest,
   type ClaimRequest,
   type ClaimWrite,
   type DeferRequest,
@@ -20,6 +21,7 @@ import { claimUpdate } from './claim-update';
 import { operationFromItem, operationPartition, readOperation } from './operation-item';
 import {
   acceptUpdate,
+  adoptUpdate,
   cancelRequestUpdate,
   cancelUpdate,
   deferUpdate,
@@ -132,6 +134,12 @@ export class DynamoDbStore implements OperationStore, DueOperations {
 
   requestCancel(request: UnclaimedRequest): Promise<Written> {
     return this.#write(request.seen, cancelRequestUpdate(request));
+  }
+
+  adopt(request: AdoptRequest): Promise<Written> {
+    const isOurs = ({ intervention, updatedAtMs }: Operation) =>
+      intervention?.action === 'adopted' && updatedAtMs === request.nowMs;
+    return this.#write(request.id, adoptUpdate(request, this.limits), isOurs);
   }
 
   intervene(request: Parameters<OperationStore['intervene']>[0]): Promise<Written> {

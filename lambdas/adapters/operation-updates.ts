@@ -2,6 +2,7 @@ import type { Limits } from '../operation/limits';
 import type { Operation } from '../operation/operation';
 import type {
   AcceptRequest,
+  AdoptRequest,
   DeferRequest,
   OperationStore,
   ParkRequest,
@@ -120,6 +121,26 @@ export function cancelRequestUpdate({ seen, nowMs }: UnclaimedRequest): Conditio
     condition: `${asSeen(seen)} AND ${settleClauses.isOpen}`,
     set: ['#cancelRequestedAtMs = if_not_exists(#cancelRequestedAtMs, :nowMs)'],
     values: { ...seenValues(seen), nowMs },
+  };
+}
+
+/** The record of an effect that had none. */
+export function adoptUpdate(
+  { bound, outcome: { providerRef, result }, nowMs, intervention }: AdoptRequest,
+  limits: Limits,
+): ConditionalUpdate {
+  return {
+    condition: claimClauses.neverSeen,
+    assign: {
+      ...initial(bound),
+      state: 'succeeded',
+      attemptCount: 1,
+      providerRef,
+      result,
+      intervention,
+      updatedAtMs: nowMs,
+      ...retention(limits, nowMs),
+    },
   };
 }
 

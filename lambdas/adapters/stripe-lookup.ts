@@ -207,14 +207,14 @@ async function firstOf(
 }
 
 /** Stripe refused to tell, or could not be asked. */
-function notTold(outcome: Outcome): Inspection['finding'] {
+export function notTold(outcome: Outcome): Extract<Finding, { kind: 'unknown' | 'unavailable' }> {
   const { kind } = outcome;
   const health = healthOf(outcome);
   const reason = 'reason' in outcome ? outcome.reason : 'error' in outcome ? outcome.error.code : kind;
   return health === 'well' ? { kind: 'unknown', reason } : { kind: 'unavailable', reason };
 }
 
-const outOfTime = { kind: 'unavailable', reason: 'out_of_time' } as const;
+export const outOfTime = { kind: 'unavailable', reason: 'out_of_time' } as const;
 
 const isMissing = (answer: Answer): boolean =>
   'error' in answer &&

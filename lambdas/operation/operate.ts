@@ -1,4 +1,5 @@
 import * as z from 'zod/mini';
+import { type Audit, audit } from './audit';
 import { cancel } from './cancel';
 import { isKeySpent } from './delivery';
 import { providerTimeoutMs } from './limits';
@@ -12,6 +13,7 @@ export interface OperatePorts extends ReconcilePorts {
   readonly queue: JobQueue;
   readonly providerSwitch: ProviderSwitch;
   readonly providerTelemetry: ProviderTelemetry;
+  readonly providerKeyPrefix: string;
 }
 
 const id = z.string().check(z.regex(idPattern));
@@ -44,6 +46,14 @@ export const operatorRequestSchema = z.union([
   }),
   z.strictObject({ action: z.literal('resume'), by }),
   z.strictObject({ action: z.literal('check') }),
+  z.strictObject({
+    action: z.literal('audit'),
+    by,
+    type: z.enum(['charge', 'refund']),
+    sinceMs: z.int().check(z.gte(0)),
+    after: z.optional(z.string().check(z.regex(/^\w{1,100}$/))),
+    adopts: z.boolean(),
+  }),
 ]);
 export type OperatorRequest = z.infer<typeof operatorRequestSchema>;
 type Of<Action extends OperatorRequest['action']> = Extract<OperatorRequest, { action: Action }>;
@@ -54,12 +64,15 @@ export interface OperatorAnswer {
   /** What was done, or why not and what to do instead. */
   readonly said: string;
   readonly operation?: Operation;
+  readonly audit?: Audit;
   readonly checks?: readonly { readonly name: string; readonly ok: boolean; readonly said: string }[];
 }
 
 /** Does what a person asks for. Money moves only by the next attempt of an operation, under all of its guarantees. */
 export async function operate(ports: OperatePorts, request: OperatorRequest): Promise<OperatorAnswer> {
   switch (request.action) {
+    case 'audit':
+      return auditPage(ports, request);
     case 'pause':
       return pause(ports, request);
     case 'resume':
@@ -326,6 +339,18 @@ async function check({ provider, limits }: OperatePorts): Promise<OperatorAnswer
     done: bad === 0,
     said: bad === 0 ? 'The key may do all that is needed.' : `${bad} of ${checks.length} checks failed.`,
     checks,
+  };
+}
+
+async function auditPage(ports: OperatePorts, request: Of<'audit'>): Promise<OperatorAnswer> {
+  const { after, ...rest } = request;
+  const found = await audit(ports, { ...rest, ...(after === undefined ? {} : { after }) });
+  if (found.kind === 'untold') return refused(`Stripe's list could not be read: ${found.reason}.`);
+  const count = found.discrepancies.length;
+  return {
+    done: true,
+    said: `${found.read} were read, ${count} do not agree with their records.`,
+    audit: found,
   };
 }
 
