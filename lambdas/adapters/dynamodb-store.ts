@@ -35,13 +35,13 @@ import { providerPartition, readProvider } from './provider-item';
 import { refundReleaseUpdate, refundReservationUpdate } from './refund-updates';
 import { settleUpdate } from './settle-update';
 import { table } from './table';
-import type { ConditionalUpdate, TableClient } from './table-client';
+import type { ConditionalUpdate, Table } from './table-client';
 import { readTenant, tenantPartition } from './tenant-item';
 
 /** The operations in DynamoDB. Refused conditions are answers; what throws is the table being out of reach. */
 export class DynamoDbStore implements OperationStore, DueOperations {
   constructor(
-    private readonly client: TableClient,
+    private readonly client: Table,
     private readonly limits: Limits,
   ) {}
 

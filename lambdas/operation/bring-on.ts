@@ -43,11 +43,17 @@ export async function bringOn(ports: BringOnPorts, untilMs: number): Promise<Bro
   return done;
 }
 
-/** Told each minute, also while nothing is called. A person's pause stops calls that move money, not questions. */
-async function isProviderAway({ providerSwitch, providerTelemetry }: BringOnPorts): Promise<boolean> {
+/**
+ * Told each minute, also while nothing is called. A person's pause stops calls that move money, not questions. Once a probe
+ * may be made a question may be asked too: where no message is left to be the probe, the breaker stays open.
+ */
+async function isProviderAway({ providerSwitch, providerTelemetry, clock }: BringOnPorts): Promise<boolean> {
   const states = await providerSwitch.states();
   for (const state of states) providerTelemetry.provider(state);
-  return states.some(({ breaker }) => breaker !== undefined && breaker.reason !== 'paused');
+  return states.some(
+    ({ breaker }) =>
+      breaker?.probeAtMs !== undefined && breaker.reason !== 'paused' && breaker.probeAtMs > clock(),
+  );
 }
 
 /** Operations brought on at once: most of them are one call to SQS, some are calls to the provider beside its workers'. */
