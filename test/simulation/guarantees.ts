@@ -6,7 +6,7 @@ import type { SettleRequest } from '../../lambdas/operation/ports';
 import { floorTokens, tokensPerRetry } from '../../lambdas/operation/provider-state';
 import { isTerminal, legalMoves, type State } from '../../lambdas/operation/state';
 import type { Item } from './expression';
-import type { ProviderTwin } from './provider-twin';
+import { byHand, type ProviderTwin } from './provider-twin';
 
 const hourMs = 3_600_000;
 /** Half of the margin of a lease is the most that two clocks may differ. */
@@ -37,6 +37,9 @@ interface Tracked {
 export interface Writer {
   readonly name: string;
   readonly claimIds: ReadonlySet<string>;
+  /** Its last possible moment. */
+  readonly endsAtMs: number;
+  readonly skewMs: number;
   /** The settle under way, by partition key. */
   readonly settling: ReadonlyMap<string, SettleRequest>;
 }
@@ -55,6 +58,7 @@ export class Guarantees {
   readonly #outcomes = new Map<string, Outcome>();
   readonly #grants = new Map<string, { granted: number; returned: number }>();
   readonly #callsOfDay = new Map<string, number>();
+  readonly #probeOf = new Map<number, number>();
   #granted = 0;
   #probes = 0;
   #retryPosts = 0;
@@ -96,6 +100,8 @@ export class Guarantees {
     const isDurable = isTerminal(state) || (dueAtMs !== undefined && state !== 'parked');
     tracked.states.push({ atMs: this.nowMs(), state, isDurable });
     this.#judgeLease(key, after);
+    this.#judgeClaim(writer, key, seen, after);
+    if (after.type === 'charge') judgeRefunds(key, after);
     if (!seen) return;
     this.#judgeBinding(key, seen, after);
     this.#judgeMove(key, seen, after);
@@ -116,6 +122,18 @@ export class Guarantees {
       (leaseExpiresAtMs ?? 0) <= this.nowMs() + longestMs,
       `G5 ${key} is claimed for longer than a lease`,
     );
+  }
+
+  /** A claim outlives its worker. */
+  #judgeClaim(
+    { endsAtMs, skewMs }: Writer,
+    key: string,
+    before: Operation | undefined,
+    after: Operation,
+  ): void {
+    if (after.state !== 'running' || after.claimId === before?.claimId) return;
+    const leaseEndMs = (after.leaseExpiresAtMs ?? 0) - skewMs;
+    expect(leaseEndMs >= endsAtMs + mostSkewMs, `G5 the lease of ${key} ends before its worker does`);
   }
 
   #judgeBinding(key: string, before: Operation, after: Operation): void {
@@ -248,7 +266,13 @@ export class Guarantees {
       earlier.length === 0 || nowMs - sinceMs <= windowMs + mostSkewMs,
       `G6 ${key} is called for ${Math.round((nowMs - sinceMs) / 60_000)} minutes after an effect became possible`,
     );
-    this.#judgeBudget(key, earlier.length > 0 || tracked.wasParked);
+    expect(
+      record.attemptCount > 1 ||
+        operation.attemptCount > 1 ||
+        nowMs <= record.deadlineAtMs + mostSkewMs + 60_000,
+      `G2 ${key} is called for the first time after its deadline`,
+    );
+    this.#judgeBudget(key, earlier.length > 0);
     this.#judgeDay(operation);
     const post = {
       key,
@@ -330,8 +354,24 @@ export class Guarantees {
     this.#window(shard, windowStartMs).returned += retries;
   }
 
-  probed(): void {
+  /** The breaker's one probe was won. @param untilMs when it ends, if its worker dies */
+  probed(shard: number, untilMs: number): void {
     this.#probes += 1;
+    const busyUntilMs = this.#probeOf.get(shard) ?? 0;
+    expect(busyUntilMs <= this.nowMs() + mostSkewMs, `G8 two probes of shard ${shard} run at once`);
+    this.#probeOf.set(shard, untilMs);
+  }
+
+  /** A probe has ended: the next one may begin. */
+  probeEnded(shard: number, untilMs: number): void {
+    if (this.#probeOf.get(shard) === untilMs) this.#probeOf.delete(shard);
+  }
+
+  /** A write of the provider's item took effect. */
+  providerWritten({ name }: Writer, before: Item | undefined, after: Item): void {
+    const isLifted = before?.breakerReason === 'paused' && after.breakerReason !== 'paused';
+    expect(!isLifted || name.startsWith('O'), `G8 ${name} lifted a person's pause`);
+    expect(Number(after.retryTokens ?? 0) >= 0, `G8 the budget is overdrawn: ${after.retryTokens} tokens`);
   }
 
   #window(shard: number, windowStartMs: number) {
@@ -345,7 +385,7 @@ export class Guarantees {
   judge(): void {
     for (const [key, record] of this.#records) this.#judgeEffects(key, record);
     for (const { key } of this.provider.effects)
-      expect(this.#records.has(key), `G1 ${key} has an effect and no record`);
+      expect(key === byHand || this.#records.has(key), `G1 ${key} has an effect and no record`);
   }
 
   #judgeEffects(key: string, record: Operation): void {
@@ -358,6 +398,7 @@ export class Guarantees {
         effect.amountMinor === input.amountMinor,
         `G3 ${key} moved ${effect.amountMinor}, it is bound to ${input.amountMinor}`,
       );
+      this.#judgePart(key, record);
       expect(state !== 'cancelled', `G9 ${key} is cancelled and has an effect`);
       expect(state !== 'failed', `G9 ${key} has failed and has an effect`);
     }
@@ -369,6 +410,17 @@ export class Guarantees {
     expect(!effect, `G2 ${key} is ${state} as if nothing was done, and has an effect`);
     const isOnItsWay = this.#tracked(key).posts.some(({ isInFlight }) => isInFlight);
     expect(!isOnItsWay, `G2 ${key} is ${state} as if nothing was done, and a request is on its way`);
+  }
+
+  /** A refund that moves money holds its part of the charge. */
+  #judgePart(key: string, { type, tenantId, operationId, input }: Operation): void {
+    if (type !== 'refund' || !('chargeOperationId' in input)) return;
+    const charge = this.#records.get(`${tenantId}#${input.chargeOperationId}`);
+    const part = charge?.refunds?.[operationId]?.amountMinor;
+    expect(
+      part === input.amountMinor,
+      `G1 ${key} moved ${input.amountMinor}, and holds ${part} of its charge`,
+    );
   }
 
   /** A message is taken off the queue. @param sinceMs when its delivery began */
@@ -445,6 +497,16 @@ const bound = [
 ] as const;
 const ended = ['state', 'providerRef', 'result', 'error', 'attemptCount'] as const;
 const owned = ['state', 'claimId', 'leaseExpiresAtMs', 'attemptCount', 'effectPossibleSinceMs'] as const;
+
+/** What refunds hold of a charge is its sum, and within it. */
+function judgeRefunds(key: string, { refunds = {}, refundedMinor = 0, input }: Operation): void {
+  const held = Object.values(refunds).reduce((sum, { amountMinor }) => sum + amountMinor, 0);
+  expect(held === refundedMinor, `G1 ${key}: its refunds hold ${held}, it says ${refundedMinor}`);
+  expect(
+    refundedMinor <= input.amountMinor,
+    `G1 ${key}: its refunds hold ${refundedMinor} of ${input.amountMinor}`,
+  );
+}
 
 const keyOf = ({ tenantId, operationId }: Operation): string => `${tenantId}#${operationId}`;
 

@@ -53,6 +53,9 @@ export class People {
       case 'refund':
         this.#refund(message, Math.max(1, Math.round(action.amount * 1000)));
         break;
+      case 'refundByHand':
+        world.provider.refundByHand(keyOf(message));
+        break;
       case 'redrive':
         world.queue.redrive();
         break;

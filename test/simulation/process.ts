@@ -60,6 +60,8 @@ export class Process {
     readonly world: World,
     readonly skewMs: number,
     readonly build: Build,
+    /** In the world's time. */
+    readonly endsAtMs: number,
   ) {
     this.startedMs = world.time.nowMs();
   }
@@ -154,7 +156,8 @@ export class Process {
     world.say(`${this.name} posts ${keyOf(operation)} ${operation.providerKey} ${fault?.kind ?? ''}`);
     const there = world.latency();
     const back = world.latency();
-    const workMs = world.latency() * 2;
+    const isSlow = fault?.kind === 'slow';
+    const workMs = isSlow ? fault.amount * 60_000 : world.latency() * 2;
     return new Promise((resolve) => {
       let isAnswered = false;
       const answer = (outcome: Outcome) => {
@@ -370,7 +373,7 @@ export class Process {
       takeProbe: async (seen, nowMs, untilMs) => {
         const isTaken = await inner.takeProbe(seen, nowMs, untilMs);
         if (isTaken) {
-          guarantees.probed();
+          this.world.guard(() => guarantees.probed(seen.shard, untilMs));
           this.world.reached('probed');
         }
         return isTaken;
@@ -384,8 +387,14 @@ export class Process {
         this.world.reached('breakerOpened');
         return inner.open(shard, breaker);
       },
-      close: (shard, untilMs) => inner.close(shard, untilMs),
-      probeLater: (...probe) => inner.probeLater(...probe),
+      close: (shard, untilMs) => {
+        guarantees.probeEnded(shard, untilMs);
+        return inner.close(shard, untilMs);
+      },
+      probeLater: (shard, untilMs, probeAtMs, reason) => {
+        guarantees.probeEnded(shard, untilMs);
+        return inner.probeLater(shard, untilMs, probeAtMs, reason);
+      },
       states: () => inner.states(),
       pause: (breaker) => inner.pause(breaker),
       resume: () => inner.resume(),
@@ -401,7 +410,7 @@ export class Process {
   #common() {
     const { world, build } = this;
     const { random } = world;
-    const limits = world.mutant?.limits?.(world.limits) ?? world.limits;
+    const limits = { ...world.limits, ...world.mutant?.limits };
     const store = new WatchedStore(this.table(), limits, this);
     const tenants = new DynamoDbTenants(this.table(), limits);
     const { providerKeyPrefix } = build;

@@ -18,6 +18,9 @@ export interface Effect {
   state: 'succeeded' | 'processing' | 'failed';
 }
 
+/** Stands for the operation of what somebody did in the provider's dashboard. */
+export const byHand = 'by hand';
+
 interface KnownKey {
   readonly firstMs: number;
   readonly params: string;
@@ -149,6 +152,18 @@ export class ProviderTwin {
       });
     }
     return outcomeOf(effect);
+  }
+
+  /** Somebody refunds a charge in the dashboard. */
+  refundByHand(key: string): void {
+    const [charge] = this.effectsOf(key);
+    if (charge?.state !== 'succeeded' || charge.type !== 'charge') return;
+    if (!this.#mayRefund(charge.id, charge.amountMinor)) return;
+    const { id, amountMinor } = charge;
+    const createdMs = this.time.nowMs();
+    const type = 'refund';
+    const own = { id: `re_${this.effects.length + 1}`, key: byHand, providerKey: byHand, chargeRef: id };
+    this.effects.push({ ...own, type, amountMinor, createdMs, state: 'succeeded' });
   }
 
   #mayRefund(chargeRef: string | undefined, amountMinor: number): boolean {

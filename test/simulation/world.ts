@@ -278,6 +278,7 @@ export class World {
   }
 
   written(writer: Process, partitionKey: string, before: Item | undefined, after: Item): void {
+    if (partitionKey.startsWith('provider#')) this.guarantees.providerWritten(writer, before, after);
     if (!partitionKey.startsWith('op#')) return;
     const { state, claimId, attemptCount, parkedReason } = after;
     this.say(
@@ -304,8 +305,7 @@ export class World {
 
   /** What the provider lists of an operation, or what a planted bug makes of it. */
   find(operation: Operation): Finding {
-    const found = this.provider.find(operation);
-    return this.mutant?.finding?.(found, operation, () => this.provider.find(operation)) ?? found;
+    return this.mutant?.find?.(this, operation) ?? this.provider.find(operation);
   }
 
   // The code under test.
@@ -316,7 +316,13 @@ export class World {
     const skewMs = skews[this.#skews++ % skews.length] ?? 0;
     if (skewMs !== 0) this.reached('skew');
     const build = this.#builds.at(-1) ?? { providerKeyPrefix: 'prod', paramsVersion: 1 };
-    const process = new Process(`${kind}${this.#processes}`, this, skewMs, build);
+    const process = new Process(
+      `${kind}${this.#processes}`,
+      this,
+      skewMs,
+      build,
+      this.time.nowMs() + timeoutMs,
+    );
     this.#running += 1;
     this.time.after(timeoutMs, () => {
       process.kill();
@@ -362,12 +368,11 @@ export class World {
       for (const { receiptHandle } of records) this.queue.delete(receiptHandle);
     const timeoutMs = this.limits.workerTimeoutSeconds * 1000;
     const worker = this.#process('W', timeoutMs);
-    const endsAtMs = this.time.nowMs() + timeoutMs;
     this.say(`${worker.name} gets ${records.map(({ receiptHandle }) => receiptHandle).join(' ')}`);
     const within = async (leftMs: number, run: () => Promise<void>) => {
       await Promise.race([run(), worker.sleep(leftMs)]);
     };
-    const context = contextOf(worker.name, () => endsAtMs - this.time.nowMs());
+    const context = contextOf(worker.name, () => worker.endsAtMs - this.time.nowMs());
     this.#invoke(
       worker,
       () => work(worker.worker(), { Records: records }, context, within),
