@@ -138,6 +138,23 @@ describe('BL-22 a minute of 429, rate limits and lock time-outs in turn', () => 
   });
 });
 
+describe('a pause', () => {
+  test("holds where the provider's record gets more parts meanwhile, and its end is the end in all of them", async () => {
+    bench = await startWorkerBench({ limits });
+    const by = 'ada';
+    await bench.operate({ action: 'pause', by, reason: 'maintenance' });
+    const { SETTINGS = '{}' } = bench.stack.environment;
+    bench.restart({ SETTINGS: JSON.stringify({ ...JSON.parse(SETTINGS), providerShards: 8 }) });
+    // Each batch takes a part by chance.
+    const jobs = Array.from({ length: 24 }, (_, index) => job({ tenantId: `tenant-${index}` }));
+    for (const each of jobs) expect(await bench.deliver([record(each)])).toHaveLength(1);
+    expect(bench.stripe.requests()).toEqual([]);
+    expect(await bench.operate({ action: 'resume', by })).toMatchObject({ done: true });
+    for (const each of jobs) expect(await bench.deliver([record(each)])).toEqual([]);
+    expect(bench.stripe.ledger()).toHaveLength(24);
+  });
+});
+
 describe('a refused key', () => {
   test('one 403 parks one operation, and a redrive runs it; the others go on', async () => {
     bench = await startWorkerBench({ limits });
