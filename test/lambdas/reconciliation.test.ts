@@ -145,7 +145,7 @@ describe('an operation whose only attempt is in doubt', () => {
   test('and that was charged is found three weeks later, under all that its customer paid since', async () => {
     const charge = await inDoubt('done');
     const { customerId } = charge.input;
-    const since = Array.from({ length: 104 }, () => job({ input: { customerId } }));
+    const since = Array.from({ length: 104 }, () => job({ tenantId: 'paid-since', input: { customerId } }));
     for (let at = 0; at < since.length; at += 26)
       expect(await bench.deliver(since.slice(at, at + 26).map((each) => record(each)))).toEqual([]);
     await later(24 * 21);
