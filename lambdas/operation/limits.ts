@@ -115,6 +115,10 @@ export function visibilityTimeoutSeconds(limits: Limits): number {
   return 6 * limits.workerTimeoutSeconds + limits.batchWindowSeconds;
 }
 
+/** The longest that a claim holds its operation. */
+export const leaseMs = ({ workerTimeoutSeconds, leaseMarginSeconds }: Limits): number =>
+  (workerTimeoutSeconds + leaseMarginSeconds) * 1000;
+
 /** What is kept of the worker's time for settling after the provider call: a quarter of it, at most 2 s. */
 export function settleReserveMs(limits: Limits): number {
   return Math.min(2000, limits.workerTimeoutSeconds * 250);
