@@ -1,7 +1,8 @@
 import * as z from 'zod/mini';
 import { type Audit, audit } from './audit';
 import { cancel } from './cancel';
-import { isKeySpent } from './delivery';
+import { isKeySpent, isPastDeadline } from './delivery';
+import { giveBack } from './give-back';
 import { providerTimeoutMs } from './limits';
 import { idPattern } from './message-fields';
 import { type Intervention, type Operation, type OperationId, UnreadableRecord } from './operation';
@@ -19,7 +20,8 @@ export interface OperatePorts extends ReconcilePorts {
 const id = z.string().check(z.regex(idPattern));
 /** Who asks: a person's name, as the record and the log show it. */
 const by = z.string().check(z.minLength(1), z.maxLength(64));
-const evidence = z.string().check(z.minLength(10), z.maxLength(200));
+/** Short, because the record holds it. */
+const evidence = z.string().check(z.minLength(10), z.maxLength(120));
 const one = { tenantId: id, operationId: id, by };
 
 /** What a person may ask for beside the API. */
@@ -205,6 +207,12 @@ async function retry(
       seen,
     );
   }
+  if (isPastDeadline(seen, ports.clock())) {
+    return refused(
+      'Its deadline has passed and it was never attempted: it would only fail. Enqueue it under a new id, if it is still wanted.',
+      seen,
+    );
+  }
   const answer = await intervene(ports, seen, { action: 'retried', by });
   if (!answer.done) return answer;
   await ports.queue.send(seen);
@@ -275,6 +283,7 @@ async function settle(
   if (write.kind === 'superseded') return refused('It changed meanwhile: look at it again.', write.operation);
   ports.telemetry.changed(write.operation, seen.state);
   ports.telemetry.intervened(write.operation, interventionOf(who, nowMs));
+  await giveBack(ports, write.operation);
   if (settlement.state === 'queued') {
     await ports.queue.send(write.operation);
     const said = `Its absence is on record: ${nameOf(seen)} runs again under a new key.`;
