@@ -36,7 +36,7 @@ export async function bringOn(ports: BringOnPorts, untilMs: number): Promise<Bro
   const run = { isProviderAway: await isProviderAway(ports) };
   for await (const page of ports.due.pages(ports.clock())) {
     await inLanes(page, lanes, untilMs, ports, async (operation) => {
-      done[await bringOnOne(ports, operation, run).catch(() => 'failed' as const)] += 1;
+      done[await bringOnOrTell(ports, operation, run)] += 1;
     });
     if (ports.clock() >= untilMs) break;
   }
@@ -66,6 +66,20 @@ async function inLanes<T>(
       await work(item);
   };
   await Promise.all(Array.from({ length: count }, lane));
+}
+
+/** One that fails stops no other. */
+async function bringOnOrTell(
+  ports: BringOnPorts,
+  operation: Operation,
+  run: { isProviderAway: boolean },
+): Promise<Fate> {
+  try {
+    return await bringOnOne(ports, operation, run);
+  } catch (error) {
+    ports.telemetry.tolerated('a due operation could not be brought on', operation, error);
+    return 'failed';
+  }
 }
 
 async function bringOnOne(

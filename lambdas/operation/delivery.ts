@@ -52,10 +52,8 @@ export const windowOpensAtMs = (limits: Limits, nowMs: number): number =>
   nowMs - limits.providerWindowHours * hourMs;
 
 /** What the provider window counts from: the first possible effect, or the listing that proved that there was none. */
-export const windowSinceMs = (
-  { effectPossibleSinceMs, absentProvenAtMs }: Operation,
-  nowMs: number,
-): number => effectPossibleSinceMs ?? absentProvenAtMs ?? nowMs;
+const windowSinceMs = ({ effectPossibleSinceMs, absentProvenAtMs }: Operation, nowMs: number): number =>
+  effectPossibleSinceMs ?? absentProvenAtMs ?? nowMs;
 
 /** The provider only repeats what it saved under the key: nothing but a person's proof of absence gives it a new one. */
 export const isKeySpent = ({ parkedReason }: Operation): boolean =>
