@@ -42,6 +42,20 @@ export type Decision =
   | { readonly kind: 'fail'; readonly error: OperationError }
   | { readonly kind: 'cancel' };
 
+/** Of a refund that nobody accepted, where only the API may: without a record it came straight to the queue. */
+export const directRefund = (
+  { type }: Message,
+  operation: Operation | undefined,
+  { allowDirectRefunds }: Limits,
+): Extract<Disposition, { kind: 'reject' }> | undefined =>
+  type !== 'refund' || operation || allowDirectRefunds
+    ? undefined
+    : {
+        kind: 'reject',
+        reason: 'direct_refund',
+        problem: 'refunds are accepted by the API only; the setting allowDirectRefunds would allow them here',
+      };
+
 /** A parked operation may be redriven so often, each time with a fresh set of attempts. */
 export const maxRedrives = 5;
 
