@@ -37,7 +37,16 @@ interface Job extends Delivery {
   readonly record: SQSRecord;
 }
 
-async function work(worker: Worker, event: SQSEvent, context: Context): Promise<SQSBatchResponse> {
+/**
+ * The handler on given ports.
+ * @param within ends the batch when its time is up: the simulation's time is not that of the process
+ */
+export async function work(
+  worker: Worker,
+  event: SQSEvent,
+  context: Context,
+  within: typeof endInTime = endInTime,
+): Promise<SQSBatchResponse> {
   const records = event.Records ?? [];
   const batch: Batch = {
     worker,
@@ -45,7 +54,7 @@ async function work(worker: Worker, event: SQSEvent, context: Context): Promise<
     deadlineMs: worker.ports.clock() + remainingMs(context),
     unfinished: new Set(records.map(({ messageId }) => messageId)),
   };
-  await untilTimeIsUp(batch, () => runAll(batch, records));
+  await within(timeLeftMs(batch), () => runAll(batch, records));
   worker.telemetry.flush();
   return { batchItemFailures: [...batch.unfinished].map((itemIdentifier) => ({ itemIdentifier })) };
 }
@@ -235,10 +244,14 @@ function hasTimeForOne({ worker, deadlineMs }: Batch): boolean {
   return deadlineMs - clock() >= providerTimeoutMs(limits) + settleReserveMs(limits);
 }
 
-/** Aborts what hangs, and returns in time with what is unfinished still listed. */
-async function untilTimeIsUp({ worker, deadlineMs }: Batch, run: () => Promise<void>): Promise<void> {
+/** What is left for the batch, which ends before the function does. */
+const timeLeftMs = ({ worker, deadlineMs }: Batch): number => {
   const { limits, clock } = worker.ports;
-  const leftMs = Math.max(0, deadlineMs - clock() - settleReserveMs(limits) / 4);
+  return Math.max(0, deadlineMs - clock() - settleReserveMs(limits) / 4);
+};
+
+/** Aborts what hangs, and returns in time with what is unfinished still listed. */
+async function endInTime(leftMs: number, run: () => Promise<void>): Promise<void> {
   const timeIsUp = Promise.withResolvers<void>();
   // Fifteen minutes is Lambda's longest; a longer timer than 2^31 ms would fire at once.
   const timer = setTimeout(timeIsUp.resolve, Math.min(leftMs, 900_000));

@@ -69,7 +69,7 @@ and what a message will bring back, is not among them: show it by its id. MONEY:
       reference,
     )
     .option('--absent', 'it never happened; needs --evidence')
-    .option('--evidence <text>', 'how that is known, 10 to 200 characters', words(10, 200))
+    .option('--evidence <text>', 'how that is known, 10 to 120 characters', words(10, 120))
     .addHelpText(
       'after',
       `

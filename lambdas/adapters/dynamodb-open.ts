@@ -1,6 +1,6 @@
 import * as z from 'zod/mini';
 import type { OpenOperation, OpenOperations } from '../operation/census';
-import type { TableClient } from './table-client';
+import type { Table } from './table-client';
 
 const ms = z.number();
 const projection = z.object({
@@ -15,7 +15,7 @@ const projection = z.object({
 /** The attention index as it projects operations, without their records. */
 export class DynamoDbOpen implements OpenOperations {
   constructor(
-    private readonly client: TableClient,
+    private readonly client: Table,
     readonly shards: number,
   ) {}
 

@@ -9,7 +9,7 @@ import {
   windowStartOf,
 } from '../operation/provider-state';
 import { providerPartition, readProvider } from './provider-item';
-import type { ConditionalUpdate, TableClient } from './table-client';
+import type { ConditionalUpdate, Table } from './table-client';
 
 /** Other batches write the same record: after so many lost races the rest is left to them. */
 const maxRounds = 4;
@@ -21,8 +21,8 @@ export class DynamoDbProviderSwitch implements ProviderSwitch {
    * and whose answer was lost, would be applied again after other batches' counts, and grant retries that nobody earned
    */
   constructor(
-    private readonly client: TableClient,
-    private readonly unrepeated: TableClient,
+    private readonly client: Table,
+    private readonly unrepeated: Table,
     private readonly limits: Limits,
   ) {}
 

@@ -1,6 +1,6 @@
 import type { ServiceCalls } from '../operation/ports';
 import { dayOf } from '../operation/tenant';
-import type { TableClient } from './table-client';
+import type { Table } from './table-client';
 
 const partition = 'provider#stripe';
 
@@ -8,7 +8,7 @@ const partition = 'provider#stripe';
 export class DynamoDbServiceCalls implements ServiceCalls {
   /** @param dailyCalls the most in one UTC day; no limit when undefined */
   constructor(
-    private readonly client: TableClient,
+    private readonly client: Table,
     private readonly dailyCalls: number | undefined,
   ) {}
 

@@ -35,13 +35,13 @@ import { providerPartition, readProvider } from './provider-item';
 import { refundReleaseUpdate, refundReservationUpdate } from './refund-updates';
 import { settleUpdate } from './settle-update';
 import { table } from './table';
-import type { ConditionalUpdate, TableClient } from './table-client';
+import type { ConditionalUpdate, Table } from './table-client';
 import { readTenant, tenantPartition } from './tenant-item';
 
 /** The operations in DynamoDB. Refused conditions are answers; what throws is the table being out of reach. */
 export class DynamoDbStore implements OperationStore, DueOperations {
   constructor(
-    private readonly client: TableClient,
+    private readonly client: Table,
     private readonly limits: Limits,
   ) {}
 
@@ -53,9 +53,10 @@ export class DynamoDbStore implements OperationStore, DueOperations {
     const items = await this.client.read([
       ...ids.map(operationPartition),
       ...tenantIds.map(tenantPartition),
-      ...(providerShard === undefined ? [] : [providerPartition(providerShard)]),
+      // A person's pause is in the first shard, also before the others exist.
+      ...(providerShard === undefined ? [] : [0, providerShard].map(providerPartition)),
     ]);
-    let provider: ProviderState | undefined;
+    const shards = new Map<number, ProviderState>();
     const operations = new Map<string, Operation>();
     const unreadable = new Set<string>();
     const tenants = new Map<string, Tenant>();
@@ -67,13 +68,18 @@ export class DynamoDbStore implements OperationStore, DueOperations {
         if (tenant) tenants.set(tenant.tenantId, tenant);
         else unreadableTenants.add(key.join('#'));
       } else if (kind === 'provider') {
-        provider = readProvider(item);
+        const state = readProvider(item);
+        if (state) shards.set(state.shard, state);
       } else {
         const operation = readOperation(item);
         if (operation) operations.set(keyOf(operation), operation);
         else unreadable.add(key.join('#'));
       }
     }
+    const provider =
+      providerShard === undefined
+        ? undefined
+        : pausedBy(shards.get(0), shards.get(providerShard), providerShard);
     return { operations, unreadable, tenants, unreadableTenants, provider };
   }
 
@@ -203,3 +209,15 @@ export class DynamoDbStore implements OperationStore, DueOperations {
       : { kind: 'superseded', operation };
   }
 }
+
+/** A shard as it is, and paused where the first one is. */
+function pausedBy(
+  first: ProviderState | undefined,
+  own: ProviderState | undefined,
+  shard: number,
+): ProviderState | undefined {
+  if (first?.breaker?.reason !== 'paused') return own;
+  return { ...noCalls, ...own, shard, breaker: first.breaker };
+}
+
+const noCalls = { windowStartMs: 0, windowCalls: 0, windowFailures: 0, retryTokens: 0 };

@@ -9,13 +9,13 @@ import {
   slotAdvice,
   type Tenant,
 } from '../operation/tenant';
-import type { ConditionalUpdate, TableClient } from './table-client';
+import type { ConditionalUpdate, Table } from './table-client';
 import { tenantFromItem, tenantPartition } from './tenant-item';
 
 /** The bounds per tenant in DynamoDB: one item a tenant, each write conditional and keyed by the operation's id. */
 export class DynamoDbTenants implements TenantStore {
   constructor(
-    private readonly client: TableClient,
+    private readonly client: Table,
     private readonly limits: Limits,
   ) {}
 

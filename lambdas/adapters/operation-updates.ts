@@ -165,7 +165,9 @@ export function interventionUpdate({
   seen,
   intervention,
 }: Parameters<OperationStore['intervene']>[0]): ConditionalUpdate {
-  return { condition: asSeen(seen), assign: { intervention }, values: seenValues(seen) };
+  // A person who looked at it starts the count of its redrives anew.
+  const anew = intervention.action === 'retried' ? { redriveCount: 0 } : {};
+  return { condition: asSeen(seen), assign: { intervention, ...anew }, values: seenValues(seen) };
 }
 
 /** The next due time, if nobody moved it meanwhile. */

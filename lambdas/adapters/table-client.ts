@@ -139,6 +139,9 @@ export class TableClient {
   }
 }
 
+/** What the adapters need of the table: also that of the simulation, which is in memory. */
+export type Table = Pick<TableClient, keyof TableClient>;
+
 /** The most items of one page of a shard: at about 250 bytes each, 32 read units. */
 const pageSize = 1000;
 
@@ -147,8 +150,8 @@ const maxBatch = 100;
 
 const stateValues = { running: 'running', queued: 'queued', settling: 'settling', parked: 'parked' };
 
-/** DynamoDB refuses names and values that no expression uses, so only those of the texts are sent. */
-function expressionsOf({
+/** The request of an update. DynamoDB refuses names and values that no expression uses, so only those of the texts are in it. */
+export function expressionsOf({
   condition,
   assign = {},
   set = [],

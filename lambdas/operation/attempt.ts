@@ -244,10 +244,13 @@ async function reconcileNow(
   slot: SlotRequest,
 ): Promise<Disposition> {
   const { ports, delivery } = cycle;
+  const away = ports.gate.question(delivery.receiveCount);
+  if (away) return carryOut(cycle, seen, shut(away));
   const hasSlot = hasBounds(ports.limits);
   const taken = hasSlot ? await ports.tenants.takeSlot(slot) : 'taken';
   if (taken !== 'taken') return carryOut(cycle, seen, noSlot(cycle, taken, slot.nowMs));
-  const found = await reconcile(ports, seen);
+  // Due in the index too, in case that this delivery was the last one and gets no further.
+  const found = await reconcile(ports, seen, slot.leaseExpiresAtMs + graceMs);
   if (hasSlot) await release(ports, seen, slot.claimId, false);
   switch (found.kind) {
     case 'settled':

@@ -1,4 +1,4 @@
-import type { Limits } from './limits';
+import { type Limits, leaseMs } from './limits';
 import type { Message } from './message';
 import type { Operation } from './operation';
 import type { OperationError } from './outcome';
@@ -63,7 +63,7 @@ const hourMs = 3_600_000;
 
 /** An effect that became possible at this time or before is outside the provider window. */
 export const windowOpensAtMs = (limits: Limits, nowMs: number): number =>
-  nowMs - limits.providerWindowHours * hourMs;
+  nowMs - limits.providerWindowHours * hourMs + leaseMs(limits);
 
 /** What the provider window counts from: the first possible effect, or the listing that proved that there was none. */
 const windowSinceMs = ({ effectPossibleSinceMs, absentProvenAtMs }: Operation, nowMs: number): number =>
@@ -75,7 +75,8 @@ export const isKeySpent = ({ parkedReason }: Operation): boolean =>
 
 /** An attempt was made before, or the operation was given up before: the retry budget pays for the next one. */
 export const isRetry = (operation: Operation | undefined): boolean =>
-  operation !== undefined && (operation.attemptCount > 0 || operation.state === 'parked');
+  operation !== undefined &&
+  (operation.attemptCount > 0 || operation.redriveCount > 0 || operation.state === 'parked');
 
 /** What the record as it is means for a delivery. Also the answer when a write is superseded. */
 export function decide(
@@ -119,7 +120,7 @@ export function deadlineMs({ deadlineAt }: Message, limits: Limits, nowMs: numbe
 }
 
 /** What was attempted before goes on, whatever its deadline says. */
-const isPastDeadline = (
+export const isPastDeadline = (
   { attemptCount, effectPossibleSinceMs, deadlineAtMs }: Operation,
   nowMs: number,
 ): boolean => attemptCount === 0 && effectPossibleSinceMs === undefined && deadlineAtMs <= nowMs;

@@ -1,6 +1,6 @@
 import { type Audit, audit } from './audit';
 import { cancel } from './cancel';
-import { isKeySpent } from './delivery';
+import { isKeySpent, isPastDeadline } from './delivery';
 import { providerTimeoutMs } from './limits';
 import { type Intervention, type Operation, type OperationId, UnreadableRecord } from './operation';
 import type { OperatorRequest } from './operator-request';
@@ -161,6 +161,12 @@ async function retry(
   if (isKeySpent(seen)) {
     return refused(
       'Stripe only repeats itself under its key: settle it as succeeded, or prove that it has no effect.',
+      seen,
+    );
+  }
+  if (isPastDeadline(seen, ports.clock())) {
+    return refused(
+      'Its deadline has passed and it was never attempted: it would only fail. Enqueue it under a new id, if it is still wanted.',
       seen,
     );
   }

@@ -4,7 +4,8 @@ import { idPattern } from './message-fields';
 const id = z.string().check(z.regex(idPattern));
 /** Who asks: a person's name, as the record and the log show it. */
 const by = z.string().check(z.minLength(1), z.maxLength(64));
-const evidence = z.string().check(z.minLength(10), z.maxLength(200));
+/** Short, because the record holds it. */
+const evidence = z.string().check(z.minLength(10), z.maxLength(120));
 const one = { tenantId: id, operationId: id, by };
 
 /** What a person may ask for beside the API. */

@@ -63,7 +63,9 @@ function meaningOf(finding: Finding, seen: Operation, limits: Limits, nowMs: num
 /** Absence is proof only where the provider never returned a reference, and no request can still be on its way. */
 function absent(seen: Operation, limits: Limits, nowMs: number): Settlement | Undecided {
   if (seen.providerRef !== undefined) return open('reference_not_listed');
-  if (nowMs < quietEndMs(seen, limits)) return open('quiet_hour');
+  // Nothing was called since the last proof: there is no request that could be on its way.
+  const mayLand = seen.effectPossibleSinceMs !== undefined;
+  if (mayLand && nowMs < quietEndMs(seen, limits)) return open('quiet_hour');
   if (seen.cancelRequestedAtMs !== undefined) return { state: 'cancelled' };
   // The provider said that it was done before, and nothing that was done is ours.
   if (seen.parkedReason === 'effect_exists' && seen.error) return { state: 'failed', error: seen.error };

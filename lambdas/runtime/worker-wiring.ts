@@ -2,18 +2,23 @@ import { DynamoDbProviderSwitch } from '../adapters/dynamodb-provider-switch';
 import { DynamoDbServiceCalls } from '../adapters/dynamodb-service-calls';
 import { MessageVisibility } from '../adapters/sqs-visibility';
 import type { AttemptPorts } from '../operation/attempt';
-import type { ProviderSwitch } from '../operation/ports';
+import type { OperationTelemetry, ProviderSwitch } from '../operation/ports';
 import { type Variables, workerEnvironment } from './env';
 import { createProvider } from './provider-wiring';
-import type { Telemetry } from './telemetry';
+import type { Source, Telemetry } from './telemetry';
 import { createService, newClaimId } from './wiring';
 
 /** What a worker process keeps between invocations: clients and settings, no state of any operation. */
 export interface Worker {
   readonly ports: Omit<AttemptPorts, 'telemetry' | 'gate'>;
   readonly providerSwitch: ProviderSwitch;
-  readonly visibility: MessageVisibility;
-  readonly telemetry: Telemetry;
+  readonly visibility: Pick<MessageVisibility, 'comesBackIn'>;
+  readonly telemetry: WorkerTelemetry;
+}
+
+/** What a worker tells of its batches and deliveries. */
+export interface WorkerTelemetry extends Pick<Telemetry, Exclude<keyof Telemetry, 'of'>> {
+  of(source: Source): OperationTelemetry & Pick<ReturnType<Telemetry['of']>, 'disposed'>;
 }
 
 /** @throws EnvironmentError when a variable is missing or wrong, so that the function never starts */

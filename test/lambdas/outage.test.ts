@@ -1,5 +1,5 @@
 import { keyOf } from '../../lambdas/operation/ports';
-import { job, startWorkerBench, type WorkerBench } from '../support/worker-bench';
+import { job, record, startWorkerBench, type WorkerBench } from '../support/worker-bench';
 
 // An outage of the provider, and what else an outage may be. What an outage costs the provider, and what it must not cost anybody else: nothing lost, nothing parked, one charge each.
 
@@ -174,4 +174,19 @@ describe('a refused key', () => {
     await untilAllSucceeded(jobs, 2000);
     expect(bench.stripe.ledger()).toHaveLength(40);
   }, 240_000);
+
+  test('behind an open breaker what is parked is brought to its end, also where no message is left to probe', async () => {
+    bench = await startWorkerBench({ limits: { maxAttempts: 1 } });
+    const [parked, refused] = [job(), job({ tenantId: 'another' })];
+    bench.stripe.fault({ kind: 'reset', effect: 'done' }, { operationId: parked.operationId, times: 1 });
+    await bench.deliver([record(parked)]);
+    const takeBack = bench.stripe.fault({ kind: 'answer', status: 401 }, { times: Number.POSITIVE_INFINITY });
+    await bench.deliver([record(refused)]);
+    takeBack();
+    expect(await bench.stack.item('provider#stripe')).toMatchObject({ breakerReason: 'unauthorized' });
+    await bench.stack.clock.advance(61_000);
+    await bench.reconcile();
+    expect(await states([parked])).toEqual(['succeeded']);
+    expect(bench.stripe.ledger()).toHaveLength(1);
+  });
 });

@@ -1,0 +1,515 @@
+import { operationFromItem } from '../../lambdas/adapters/operation-item';
+import type { Limits } from '../../lambdas/operation/limits';
+import type { Operation } from '../../lambdas/operation/operation';
+import type { Outcome } from '../../lambdas/operation/outcome';
+import type { SettleRequest } from '../../lambdas/operation/ports';
+import { floorTokens, tokensPerRetry } from '../../lambdas/operation/provider-state';
+import { isTerminal, legalMoves, type State } from '../../lambdas/operation/state';
+import type { Item } from './expression';
+import { byHand, type ProviderTwin } from './provider-twin';
+
+const hourMs = 3_600_000;
+/** Half of the margin of a lease is the most that two clocks may differ. */
+const mostSkewMs = 15_000;
+
+/** One provider call that asks for money, as the world sees it. */
+export interface Post {
+  readonly key: string;
+  readonly tenantId: string;
+  readonly claimId: string | undefined;
+  readonly sentMs: number;
+  /** Its sender waits no longer than until then. */
+  readonly waitsUntilMs: number;
+  /** It may still have an effect. */
+  isInFlight: boolean;
+  isAnswered: boolean;
+  /** Its sender knows that nothing was done. */
+  isProvenNothing: boolean;
+}
+
+interface Tracked {
+  readonly states: { readonly atMs: number; readonly state: State; readonly isDurable: boolean }[];
+  posts: Post[];
+  wasParked: boolean;
+}
+
+/** What a process did that a write may need for its judgement. */
+export interface Writer {
+  readonly name: string;
+  readonly claimIds: ReadonlySet<string>;
+  /** Its last possible moment. */
+  readonly endsAtMs: number;
+  readonly skewMs: number;
+  /** The settle under way, by partition key. */
+  readonly settling: ReadonlyMap<string, SettleRequest>;
+}
+
+export class GuaranteeBroken extends Error {
+  override readonly name = 'GuaranteeBroken';
+}
+
+/**
+ * Judges everything that happens by the guarantees of DESIGN section 2, from what the provider did and from every version
+ * of every record: never from what the code under test says of itself.
+ */
+export class Guarantees {
+  readonly #operations = new Map<string, Tracked>();
+  readonly #records = new Map<string, Operation>();
+  readonly #outcomes = new Map<string, Outcome>();
+  readonly #grants = new Map<string, { granted: number; returned: number }>();
+  readonly #callsOfDay = new Map<string, number>();
+  readonly #probeOf = new Map<number, number>();
+  #granted = 0;
+  #probes = 0;
+  #retryPosts = 0;
+  #firstPosts = 0;
+  /** Operations whose caller was told that they are taken on, or whose message was sent. */
+  readonly promised = new Set<string>();
+
+  constructor(
+    private readonly limits: Limits,
+    private readonly provider: ProviderTwin,
+    private readonly nowMs: () => number,
+  ) {}
+
+  record(key: string): Operation | undefined {
+    return this.#records.get(key);
+  }
+
+  records(): Iterable<readonly [string, Operation]> {
+    return this.#records;
+  }
+
+  #tracked(key: string): Tracked {
+    let tracked = this.#operations.get(key);
+    if (!tracked) {
+      tracked = { states: [], posts: [], wasParked: false };
+      this.#operations.set(key, tracked);
+    }
+    return tracked;
+  }
+
+  /** A write of an operation's record took effect. */
+  written(writer: Writer, partitionKey: string, before: Item | undefined, item: Item): void {
+    const key = partitionKey.slice('op#'.length);
+    const after = operationFromItem(item);
+    const seen = before && operationFromItem(before);
+    const tracked = this.#tracked(key);
+    this.#records.set(key, after);
+    const { state, dueAtMs } = after;
+    const isDurable = isTerminal(state) || (dueAtMs !== undefined && state !== 'parked');
+    tracked.states.push({ atMs: this.nowMs(), state, isDurable });
+    this.#judgeLease(key, after);
+    this.#judgeClaim(writer, key, seen, after);
+    if (after.type === 'charge') judgeRefunds(key, after);
+    if (!seen) return;
+    this.#judgeBinding(key, seen, after);
+    this.#judgeMove(key, seen, after);
+    this.#judgeOwnership(writer, key, seen, after);
+    this.#judgeCount(writer, partitionKey, key, seen, after);
+    if (after.absentProvenAtMs !== seen.absentProvenAtMs) this.#absenceProven(key, tracked);
+    if (state === 'parked') tracked.wasParked = true;
+  }
+
+  #judgeLease(key: string, { state, leaseExpiresAtMs }: Operation): void {
+    if (state !== 'running') return;
+    const longestMs = (this.limits.workerTimeoutSeconds + this.limits.leaseMarginSeconds) * 1000 + mostSkewMs;
+    expect(
+      leaseExpiresAtMs !== undefined && Number.isFinite(leaseExpiresAtMs),
+      `G5 ${key} is running without a lease's end`,
+    );
+    expect(
+      (leaseExpiresAtMs ?? 0) <= this.nowMs() + longestMs,
+      `G5 ${key} is claimed for longer than a lease`,
+    );
+  }
+
+  /** A claim outlives its worker. */
+  #judgeClaim(
+    { endsAtMs, skewMs }: Writer,
+    key: string,
+    before: Operation | undefined,
+    after: Operation,
+  ): void {
+    if (after.state !== 'running' || after.claimId === before?.claimId) return;
+    const leaseEndMs = (after.leaseExpiresAtMs ?? 0) - skewMs;
+    expect(leaseEndMs >= endsAtMs + mostSkewMs, `G5 the lease of ${key} ends before its worker does`);
+  }
+
+  #judgeBinding(key: string, before: Operation, after: Operation): void {
+    for (const field of bound) {
+      expect(
+        JSON.stringify(before[field]) === JSON.stringify(after[field]),
+        `G3 ${key}: ${field} changed from ${JSON.stringify(before[field])} to ${JSON.stringify(after[field])}`,
+      );
+    }
+    if (before.providerKey === after.providerKey) return;
+    const isPersons = after.intervention?.action === 'proven_absent';
+    expect(isPersons, `G3 ${key}: the provider key changed without a person's proof of absence`);
+  }
+
+  #judgeMove(key: string, before: Operation, after: Operation): void {
+    const isLegal = before.state === after.state || legalMoves[before.state].includes(after.state);
+    expect(isLegal, `G4 ${key} moved from ${before.state} to ${after.state}`);
+    if (!isTerminal(before.state)) return;
+    for (const field of ended) {
+      expect(
+        JSON.stringify(before[field]) === JSON.stringify(after[field]),
+        `G4 ${key}: ${field} of an ended operation changed`,
+      );
+    }
+  }
+
+  #judgeOwnership(
+    { name, claimIds, settling }: Writer,
+    key: string,
+    before: Operation,
+    after: Operation,
+  ): void {
+    const isProven =
+      (after.state === 'succeeded' || after.state === 'settling') &&
+      this.provider.effectsOf(key).some(({ id }) => id === after.providerRef);
+    if (isProven) return;
+    const request = settling.get(`op#${key}`);
+    const isSettle =
+      request?.by === 'claim' && before.state !== after.state && after.state === request.settlement.state;
+    if (isSettle && after.claimId === before.claimId && after.updatedAtMs === request.nowMs) {
+      const isOwn = before.state === 'running' && before.claimId === request.operation.claimId;
+      expect(isOwn, `G4 ${name} settled ${key} without holding its claim`);
+    }
+    const isHeld = before.state === 'running' && (before.leaseExpiresAtMs ?? 0) > this.nowMs() + mostSkewMs;
+    if (!isHeld || claimIds.has(before.claimId ?? '')) return;
+    for (const field of owned) {
+      expect(
+        JSON.stringify(before[field]) === JSON.stringify(after[field]),
+        `G4 ${name} changed ${field} of ${key}, which another claim holds`,
+      );
+    }
+  }
+
+  #judgeCount(
+    { settling, claimIds }: Writer,
+    partitionKey: string,
+    key: string,
+    before: Operation,
+    after: Operation,
+  ): void {
+    const isClaim = after.claimId !== before.claimId && after.state === 'running';
+    if (isClaim) {
+      expect(
+        after.attemptCount === before.attemptCount + 1,
+        `G2 ${key}: the claim did not count its attempt`,
+      );
+      const most = this.limits.maxAttempts * (1 + after.redriveCount) + this.#probes;
+      expect(after.attemptCount <= most, `G8 ${key} has attempt ${after.attemptCount} of at most ${most}`);
+      expect(after.redriveCount <= 10, `G8 ${key} was redriven ${after.redriveCount} times`);
+      expect(
+        before.cancelRequestedAtMs === undefined || before.effectPossibleSinceMs !== undefined,
+        `G9 ${key} was claimed after a cancel was asked for, where no effect was possible`,
+      );
+      return;
+    }
+    const request = settling.get(partitionKey);
+    const outcome = this.#outcomes.get(before.claimId ?? '');
+    const isSettle =
+      request?.by === 'claim' && before.state === 'running' && claimIds.has(before.claimId ?? '') && outcome;
+    if (!isSettle || before.state === after.state || (after.state !== 'queued' && after.state !== 'parked')) {
+      expect(
+        after.attemptCount === before.attemptCount || after.state === 'cancelled',
+        `G2 ${key}: the attempts changed from ${before.attemptCount} to ${after.attemptCount} by no claim`,
+      );
+      return;
+    }
+    const wasNothing = outcome.kind === 'notSent' || outcome.kind === 'forbidden';
+    expect(
+      after.attemptCount === before.attemptCount - (wasNothing ? 1 : 0),
+      `G2 ${key}: after ${outcome.kind} its attempts are ${after.attemptCount}, they were ${before.attemptCount}`,
+    );
+  }
+
+  #absenceProven(key: string, tracked: Tracked): void {
+    expect(
+      !tracked.posts.some(({ isInFlight }) => isInFlight),
+      `G6 ${key}: absence was proven while a request is still on its way`,
+    );
+    tracked.posts = [];
+  }
+
+  /** A provider call that asks for money is sent. */
+  posted(operation: Operation, timeoutMs: number): Post {
+    const key = keyOf(operation);
+    const nowMs = this.nowMs();
+    const { claimId, tenantId, input } = operation;
+    const record = this.#records.get(key);
+    const tracked = this.#tracked(key);
+    expect(record, `G2 ${key} is called for without a record`);
+    expect(
+      record.effectPossibleSinceMs !== undefined || isTerminal(record.state) || record.claimId !== claimId,
+      `G2 ${key} is called for, and its record does not say that an effect is possible`,
+    );
+    expect(
+      record.providerKey === operation.providerKey && record.inputDigest === operation.inputDigest,
+      `G1 ${key} is called for under ${operation.providerKey}, its record says ${record.providerKey}`,
+    );
+    expect(
+      JSON.stringify(record.input) === JSON.stringify(input),
+      `G3 ${key} is called for with other inputs than it is bound to`,
+    );
+    expect(
+      record.claimId !== claimId || record.state === 'running',
+      `G4 ${key} is called for while it is ${record.state}`,
+    );
+    const earlier = tracked.posts.filter(({ isProvenNothing }) => !isProvenNothing);
+    const sinceMs = Math.min(...earlier.map(({ sentMs }) => sentMs));
+    const windowMs = this.limits.providerWindowHours * hourMs;
+    expect(
+      earlier.length === 0 || nowMs - sinceMs <= windowMs + mostSkewMs,
+      `G6 ${key} is called for ${Math.round((nowMs - sinceMs) / 60_000)} minutes after an effect became possible`,
+    );
+    expect(
+      record.attemptCount > 1 ||
+        operation.attemptCount > 1 ||
+        nowMs <= record.deadlineAtMs + mostSkewMs + 60_000,
+      `G2 ${key} is called for the first time after its deadline`,
+    );
+    this.#judgeBudget(key, earlier.length > 0);
+    this.#judgeDay(operation);
+    const post = {
+      key,
+      tenantId,
+      claimId,
+      sentMs: nowMs,
+      waitsUntilMs: nowMs + timeoutMs,
+      isInFlight: true,
+      isAnswered: false,
+      isProvenNothing: false,
+    };
+    tracked.posts.push(post);
+    this.#judgeTenant(tenantId);
+    return post;
+  }
+
+  #judgeBudget(key: string, isRetry: boolean): void {
+    if (!isRetry) {
+      this.#firstPosts += 1;
+      return;
+    }
+    this.#retryPosts += 1;
+    expect(
+      this.#retryPosts <= this.#granted + this.#probes,
+      `G8 ${key} is retried, and nothing paid for it: ${this.#retryPosts} retries, ${this.#granted} granted, ${this.#probes} probes`,
+    );
+  }
+
+  /** By the claim's own clock, as the day of a call is. */
+  #judgeDay({ tenantId, updatedAtMs }: Operation): void {
+    const day = new Date(updatedAtMs).toISOString().slice(0, 10);
+    for (const [who, most] of [
+      [tenantId, this.limits.tenantDailyCalls],
+      ['the service', this.limits.providerDailyCalls],
+    ] as const) {
+      const calls = (this.#callsOfDay.get(`${who} ${day}`) ?? 0) + 1;
+      this.#callsOfDay.set(`${who} ${day}`, calls);
+      expect(
+        most === undefined || calls <= most,
+        `G7 ${who} has ${calls} calls on ${day}, ${most} are allowed`,
+      );
+    }
+  }
+
+  #judgeTenant(tenantId: string): void {
+    const most = this.limits.tenantMaxRunning;
+    if (most === 0) return;
+    const nowMs = this.nowMs();
+    let calls = 0;
+    for (const { posts } of this.#operations.values()) {
+      for (const post of posts)
+        if (post.tenantId === tenantId && !post.isAnswered && nowMs < post.waitsUntilMs) calls += 1;
+    }
+    expect(calls <= most, `G7 tenant ${tenantId} has ${calls} calls in flight, ${most} are allowed`);
+  }
+
+  /** A worker got the outcome of its call. */
+  answered(post: Post, outcome: Outcome): void {
+    post.isAnswered = true;
+    post.isProvenNothing = outcome.kind === 'notSent' || outcome.kind === 'forbidden';
+    if (post.claimId !== undefined) this.#outcomes.set(post.claimId, outcome);
+    expect(outcome.kind !== 'conflict', `G1 ${post.key}: its key met other parameters at the provider`);
+  }
+
+  granted(shard: number, windowStartMs: number, granted: number): void {
+    if (granted === 0) return;
+    this.#granted += granted;
+    const window = this.#window(shard, windowStartMs);
+    window.granted += granted;
+    const earned = (this.#firstPosts * this.limits.retryBudgetPercent) / tokensPerRetry;
+    const most = floorTokens(this.limits) / tokensPerRetry + earned + window.returned;
+    expect(
+      window.granted <= most,
+      `G8 ${window.granted} retries were granted in a window, ${most} are allowed`,
+    );
+  }
+
+  returned(shard: number, windowStartMs: number, retries: number): void {
+    this.#window(shard, windowStartMs).returned += retries;
+  }
+
+  /** The breaker's one probe was won. @param untilMs when it ends, if its worker dies */
+  probed(shard: number, untilMs: number): void {
+    this.#probes += 1;
+    const busyUntilMs = this.#probeOf.get(shard) ?? 0;
+    expect(busyUntilMs <= this.nowMs() + mostSkewMs, `G8 two probes of shard ${shard} run at once`);
+    this.#probeOf.set(shard, untilMs);
+  }
+
+  /** A probe has ended: the next one may begin. */
+  probeEnded(shard: number, untilMs: number): void {
+    if (this.#probeOf.get(shard) === untilMs) this.#probeOf.delete(shard);
+  }
+
+  /** A write of the provider's item took effect. */
+  providerWritten({ name }: Writer, before: Item | undefined, after: Item): void {
+    const isLifted = before?.breakerReason === 'paused' && after.breakerReason !== 'paused';
+    expect(!isLifted || name.startsWith('O'), `G8 ${name} lifted a person's pause`);
+    expect(Number(after.retryTokens ?? 0) >= 0, `G8 the budget is overdrawn: ${after.retryTokens} tokens`);
+  }
+
+  #window(shard: number, windowStartMs: number) {
+    const name = `${shard} ${windowStartMs}`;
+    const window = this.#grants.get(name) ?? { granted: 0, returned: 0 };
+    this.#grants.set(name, window);
+    return window;
+  }
+
+  /** After every step: the provider's ledger and the records together. */
+  judge(): void {
+    for (const [key, record] of this.#records) this.#judgeEffects(key, record);
+    for (const { key } of this.provider.effects)
+      expect(key === byHand || this.#records.has(key), `G1 ${key} has an effect and no record`);
+  }
+
+  #judgeEffects(key: string, record: Operation): void {
+    const effects = this.provider.effectsOf(key);
+    const { state, input } = record;
+    expect(effects.length <= 1, `G1 ${key} has ${effects.length} effects`);
+    const [effect] = effects;
+    if (effect) {
+      expect(
+        effect.amountMinor === input.amountMinor,
+        `G3 ${key} moved ${effect.amountMinor}, it is bound to ${input.amountMinor}`,
+      );
+      this.#judgePart(key, record);
+      expect(state !== 'cancelled', `G9 ${key} is cancelled and has an effect`);
+      expect(state !== 'failed', `G9 ${key} has failed and has an effect`);
+    }
+    if (state === 'succeeded') {
+      const isTrue = effect?.state === 'succeeded' && effect.id === record.providerRef;
+      expect(isTrue, `G1 ${key} has succeeded, and the provider does not say so`);
+    }
+    if (isTerminal(state) || record.effectPossibleSinceMs !== undefined) return;
+    expect(!effect, `G2 ${key} is ${state} as if nothing was done, and has an effect`);
+    const isOnItsWay = this.#tracked(key).posts.some(({ isInFlight }) => isInFlight);
+    expect(!isOnItsWay, `G2 ${key} is ${state} as if nothing was done, and a request is on its way`);
+  }
+
+  /** A refund that moves money holds its part of the charge. */
+  #judgePart(key: string, { type, tenantId, operationId, input }: Operation): void {
+    if (type !== 'refund' || !('chargeOperationId' in input)) return;
+    const charge = this.#records.get(`${tenantId}#${input.chargeOperationId}`);
+    const part = charge?.refunds?.[operationId]?.amountMinor;
+    expect(
+      part === input.amountMinor,
+      `G1 ${key} moved ${input.amountMinor}, and holds ${part} of its charge`,
+    );
+  }
+
+  /** A message is taken off the queue. @param sinceMs when its delivery began */
+  acknowledged(key: string, sinceMs: number): void {
+    const { states } = this.#tracked(key);
+    const at = states.findLastIndex(({ atMs }) => atMs < sinceMs);
+    const isDurable = states.slice(Math.max(0, at)).some((one) => one.isDurable);
+    expect(
+      isDurable,
+      `G2 a message of ${key} is acknowledged, and its record is ${states.at(-1)?.state ?? 'none'}`,
+    );
+  }
+
+  /** Operations accepted by the API that hold a place. */
+  admitted(tenantId: string): void {
+    if (this.limits.tenantMaxRunning === 0) return;
+    const most = this.limits.tenantMaxRunning + this.limits.tenantMaxWaiting;
+    let open = 0;
+    for (const [key, record] of this.#records) {
+      const { wasParked } = this.#tracked(key);
+      if (
+        record.tenantId === tenantId &&
+        record.acceptedBy === 'api' &&
+        !isTerminal(record.state) &&
+        !wasParked
+      )
+        open += 1;
+    }
+    expect(open <= most, `G7 tenant ${tenantId} has ${open} accepted operations open, ${most} are allowed`);
+  }
+
+  /** When nothing happens any more. @param messages keys of the operations of messages in the queue or the dead-letter queue */
+  judgeEnd(queued: readonly string[], deadLettered: readonly string[], provided: Iterable<Item>): void {
+    expect(queued.length === 0, `G12 messages of ${queued.join(', ')} are still in the queue`);
+    for (const key of this.promised) {
+      const record = this.#records.get(key);
+      if (!record) {
+        expect(deadLettered.includes(key), `G2 ${key} is lost: it has neither a record nor a message`);
+        continue;
+      }
+      const { state } = record;
+      expect(isTerminal(state) || state === 'parked', `G2 ${key} does not end: it is ${state}`);
+      if (state !== 'parked') continue;
+      expect(
+        deadLettered.includes(key),
+        `G11 ${key} is parked, and no message of it is in the dead-letter queue`,
+      );
+      const [effect] = this.provider.effectsOf(key);
+      expect(
+        !effect,
+        `G2 ${key} stays parked (${record.parkedReason}), and the provider lists ${effect?.id}`,
+      );
+      expect(
+        record.effectPossibleSinceMs === undefined || record.dueAtMs !== undefined,
+        `G11 ${key} is parked with a possible effect, and nobody looks at it`,
+      );
+    }
+    for (const { running } of provided) {
+      const places = typeof running === 'object' && running !== null ? Object.entries(running) : [];
+      for (const [operationId, place] of places)
+        expect(place.leaseExpiresAtMs < this.nowMs() + mostSkewMs, `G12 ${operationId} still holds a place`);
+    }
+  }
+}
+
+const bound = [
+  'type',
+  'input',
+  'inputDigest',
+  'providerParamsVersion',
+  'acceptedBy',
+  'createdAtMs',
+  'deadlineAtMs',
+] as const;
+const ended = ['state', 'providerRef', 'result', 'error', 'attemptCount'] as const;
+const owned = ['state', 'claimId', 'leaseExpiresAtMs', 'attemptCount', 'effectPossibleSinceMs'] as const;
+
+/** What refunds hold of a charge is its sum, and within it. */
+function judgeRefunds(key: string, { refunds = {}, refundedMinor = 0, input }: Operation): void {
+  const held = Object.values(refunds).reduce((sum, { amountMinor }) => sum + amountMinor, 0);
+  expect(held === refundedMinor, `G1 ${key}: its refunds hold ${held}, it says ${refundedMinor}`);
+  expect(
+    refundedMinor <= input.amountMinor,
+    `G1 ${key}: its refunds hold ${refundedMinor} of ${input.amountMinor}`,
+  );
+}
+
+const keyOf = ({ tenantId, operationId }: Operation): string => `${tenantId}#${operationId}`;
+
+function expect(holds: unknown, otherwise: string): asserts holds {
+  if (!holds) throw new GuaranteeBroken(otherwise);
+}

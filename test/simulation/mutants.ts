@@ -1,0 +1,557 @@
+import type { ConditionalUpdate } from '../../lambdas/adapters/table-client';
+import type { Limits } from '../../lambdas/operation/limits';
+import type { Operation } from '../../lambdas/operation/operation';
+import type { Finding, Outcome } from '../../lambdas/operation/outcome';
+import { keyOf, type SettleRequest } from '../../lambdas/operation/ports';
+import type { Worker } from '../../lambdas/runtime/worker-wiring';
+import type { World } from './world';
+
+/** A bug that is planted in what the code under test writes, sends or is told: the product's own code stays as it is. */
+export interface Mutant {
+  readonly name: string;
+  /** What the bug is. */
+  readonly bug: string;
+  /** Why nobody can see it, where that is so by design. */
+  readonly invisible?: string;
+  readonly update?: (update: ConditionalUpdate, partitionKey: string) => ConditionalUpdate;
+  readonly settle?: (request: SettleRequest) => SettleRequest;
+  readonly limits?: Partial<Limits>;
+  readonly sent?: (operation: Operation) => Operation;
+  readonly outcome?: (outcome: Outcome) => Outcome;
+  readonly find?: (world: World, operation: Operation) => Finding;
+  readonly worker?: (worker: Worker) => Worker;
+  /** A settle that failed is taken for one that was written. */
+  readonly swallowsSettle?: true;
+  /** Messages are taken off the queue when they are received. */
+  readonly acknowledgesFirst?: true;
+  /** Messages of parked operations are taken off the queue. */
+  readonly acknowledgesParked?: true;
+}
+
+type Update = Mutant['update'] & {};
+type Which = (update: ConditionalUpdate, partitionKey: string) => boolean;
+
+/** A clause is not looked at, in some of the updates that have it. */
+const without =
+  (clause: string, which: Which = () => true, instead = 'TRUE'): Update =>
+  (update, key) =>
+    which(update, key) ? { ...update, condition: update.condition.replaceAll(clause, instead) } : update;
+
+/** A SET action is another one, or left out. */
+const setting =
+  (attribute: string, instead: string | undefined, which: Which = () => true): Update =>
+  (update, key) => {
+    if (!which(update, key)) return update;
+    const isMeant = (action: string) => action.startsWith(`#${attribute} =`);
+    const set = (update.set ?? []).flatMap((action) => {
+      if (!isMeant(action)) return [action];
+      return instead === undefined ? [] : [instead];
+    });
+    return { ...update, set };
+  };
+
+const dropping =
+  (attributes: readonly string[], which: Which): Update =>
+  (update, key) => {
+    if (!which(update, key)) return update;
+    const kept = Object.entries(update.assign ?? {}).filter(([name]) => !attributes.includes(name));
+    return { ...update, assign: Object.fromEntries(kept) };
+  };
+
+const both =
+  (...all: readonly Update[]): Update =>
+  (update, key) =>
+    all.reduce((patched, one) => one(patched, key), update);
+
+const to =
+  (state: string): Which =>
+  ({ assign }) =>
+    assign?.state === state;
+const isClaim: Which = (update) => to('running')(update, '') && update.assign?.leaseExpiresAtMs !== undefined;
+const isSettle: Which = ({ condition }) =>
+  condition.includes('#claimId = :claimId') && condition.includes('#state = :running');
+const isByReconciler: Which = ({ condition }) => condition.includes('#state <> :running');
+const isCancel: Which = (update) => to('cancelled')(update, '') && update.condition.includes(':seenState');
+const isDefer: Which = ({ condition, assign }) =>
+  assign?.state === 'queued' && condition.includes('#inputDigest = :inputDigest');
+const isFail: Which = ({ condition, assign }) =>
+  assign?.state === 'failed' && condition.includes('attribute_not_exists(pk)');
+const isPark: Which = ({ condition, assign }) =>
+  assign?.state === 'parked' && condition.startsWith('#state = :seenState AND') && !condition.includes('<>');
+const isAccept: Which = ({ condition, assign }) =>
+  assign?.state === 'queued' && condition === 'attribute_not_exists(pk)';
+const isTenant: Which = (_update, key) => key.startsWith('tenant#');
+const isProvider: Which = (_update, key) => key.startsWith('provider#');
+const takesSlot: Which = ({ set, assign }) =>
+  set?.includes('#running.#op = :slot') === true || assign?.running !== undefined;
+const isRefundPart: Which = ({ condition }) => condition.includes('#state = :succeeded');
+const asSeen = /#state = :seenState AND (attribute_not_exists\(#claimId\)|#claimId = :seenClaimId)/g;
+const notAsSeen =
+  (which: Which): Update =>
+  (update, key) =>
+    which(update, key) ? { ...update, condition: update.condition.replace(asSeen, 'TRUE') } : update;
+
+const window = '(attribute_not_exists(#effectPossibleSinceMs) OR #effectPossibleSinceMs > :windowOpensAtMs)';
+const noEffect = 'attribute_not_exists(#effectPossibleSinceMs)';
+
+/** One for each clause of each condition, and one for each rule of DESIGN section 5. */
+export const mutants: readonly Mutant[] = [
+  // The claim.
+  {
+    name: 'claim: neverSeen',
+    bug: 'any record is claimed',
+    update: without('attribute_not_exists(pk)', isClaim),
+  },
+  {
+    name: 'claim: sameInputs',
+    bug: 'other inputs under a known id are claimed',
+    update: without('#inputDigest = :inputDigest', isClaim),
+  },
+  {
+    name: 'claim: windowOpen',
+    bug: 'the claim does not look at the window',
+    update: without(window, isClaim),
+    invisible:
+      'The look has decided by the same time and the same record; an effect that became possible since then is younger. The two together are a bug of their own below.',
+  },
+  {
+    name: 'claim: provenAsSeen',
+    bug: 'the claim counts its window from a proof that a later one has replaced',
+    update: without(
+      '(attribute_not_exists(#absentProvenAtMs) OR #absentProvenAtMs = :effectSinceMs)',
+      isClaim,
+    ),
+    invisible:
+      'Between the look and the claim there would have to be another attempt, its lapse, a quiet hour and a proof: longer than a worker lives.',
+  },
+  {
+    name: 'claim: wanted',
+    bug: 'an operation whose cancel was asked for is claimed',
+    update: without(
+      '(attribute_not_exists(#cancelRequestedAtMs) OR attribute_exists(#effectPossibleSinceMs))',
+      isClaim,
+    ),
+  },
+  {
+    name: 'claim: isFirst',
+    bug: 'a retry that looked like a first attempt is not paid for',
+    update: without('#attemptCount = :zero', isClaim),
+  },
+  {
+    name: 'claim: attemptsLeft',
+    bug: 'the claim does not look at the attempts that are left',
+    update: without('#attemptCount < #attemptLimit', isClaim),
+    invisible: 'The last attempt parks in the same write; the look has decided on every other record.',
+  },
+  {
+    name: 'claim: queued',
+    bug: 'any state is claimed as if it were queued',
+    update: without('#state = :queued', isClaim),
+  },
+  {
+    name: 'claim: lapsed',
+    bug: 'a live lease is taken over',
+    update: without(' AND #leaseExpiresAtMs < :updatedAtMs', isClaim, ''),
+  },
+  {
+    name: 'claim: inTime',
+    bug: 'the claim does not look at the deadline',
+    update: without('(#deadlineAtMs > :updatedAtMs OR #attemptCount > :zero)', isClaim),
+    invisible: 'The deadline never changes, and the look has decided by the same time.',
+  },
+  {
+    name: 'claim: redriven, the time',
+    bug: 'a redrive does not look at when the operation was parked',
+    update: without('#parkedAtMs < :sentAtMs', isClaim),
+  },
+  {
+    name: 'claim: redriven, the count',
+    bug: 'a redrive does not look at how often there was one',
+    update: without('#redriveCount < :maxRedrives', isClaim),
+    invisible: 'The look has decided; two copies of one message would have to redrive at once a fifth time.',
+  },
+  {
+    name: 'claim: effect',
+    bug: 'the claim does not say that an effect is possible',
+    update: both(
+      setting('effectPossibleSinceMs', undefined, isClaim),
+      setting('effectPossibleClaimId', undefined, isClaim),
+    ),
+  },
+  {
+    name: 'claim: count',
+    bug: 'the claim begins to count its attempts again',
+    update: setting('attemptCount', '#attemptCount = :one', isClaim),
+  },
+  {
+    name: 'claim: key',
+    bug: 'the claim binds the operation to the key of the build that runs',
+    update: setting('providerKey', '#providerKey = :providerKey', isClaim),
+  },
+  {
+    name: 'claim: parameters',
+    bug: 'the claim binds the operation to the parameters of the build that runs',
+    update: setting('providerParamsVersion', '#providerParamsVersion = :providerParamsVersion', isClaim),
+  },
+  // The settle.
+  {
+    name: 'settle: claimIsCurrent',
+    bug: 'a worker that lost its claim settles',
+    update: without('#state = :running AND #claimId = :claimId', isSettle),
+  },
+  {
+    name: 'settle: isUnheld',
+    bug: 'a reconciliation settles what a live claim holds',
+    update: without('(#state <> :running OR #leaseExpiresAtMs < :updatedAtMs)'),
+  },
+  {
+    name: 'settle: asSeen',
+    bug: 'a reconciliation settles what has changed since it was read',
+    update: notAsSeen(isByReconciler),
+  },
+  {
+    name: 'settle: isOpen',
+    bug: 'a proof of an effect replaces the end of an operation',
+    update: without('#state IN (:running, :queued, :settling, :parked)', to('succeeded')),
+    invisible: 'What has ended otherwise has no effect, and what has succeeded has this one.',
+  },
+  {
+    name: 'settle: isUnsettled',
+    bug: 'a reference replaces what is known already',
+    update: without('#state IN (:running, :queued, :parked)', to('settling')),
+  },
+  {
+    name: 'settle: notCancelled',
+    bug: 'a cancel that was asked for during the call is forgotten',
+    update: without('attribute_not_exists(#cancelRequestedAtMs)', isSettle),
+  },
+  {
+    name: 'settle: effectIsOwn',
+    bug: 'a settle takes back an effect that another claim made possible',
+    update: without('#effectPossibleClaimId = :claimId'),
+    invisible:
+      'It is asked for only by the claim that made the effect possible, and that never changes under its claim. With the rule it belongs to it is a bug of its own below.',
+  },
+  {
+    name: 'settle: nothing done',
+    bug: 'a later "nothing was done" overrules an earlier unknown outcome',
+    update: without('#effectPossibleClaimId = :claimId'),
+    settle: (request) =>
+      'countsAsAttempt' in request.settlement && !request.settlement.countsAsAttempt
+        ? { ...request, settlement: { ...request.settlement, effect: 'none' } }
+        : request,
+  },
+  {
+    name: 'settle: attempt',
+    bug: 'a 429 counts as an attempt',
+    settle: (request) =>
+      'countsAsAttempt' in request.settlement && !request.settlement.countsAsAttempt
+        ? { ...request, settlement: { ...request.settlement, countsAsAttempt: true } }
+        : request,
+  },
+  {
+    name: 'settle: unknown',
+    bug: 'an unknown outcome takes its attempt back',
+    outcome: (outcome) =>
+      outcome.kind === 'unknown' && !outcome.keySpent ? { kind: 'notSent', reason: 'rate_limited' } : outcome,
+  },
+  {
+    name: 'settle: due',
+    bug: 'a settling operation has no due time',
+    update: dropping(['dueAtMs', 'openShard'], to('settling')),
+  },
+  {
+    name: 'settle: kept',
+    bug: 'a wait that is kept in the table has no due time',
+    update: dropping(['dueAtMs', 'openShard'], isDefer),
+  },
+  {
+    name: 'settle: swallowed',
+    bug: 'a settle that failed is taken for written, and the message acknowledged',
+    swallowsSettle: true,
+  },
+  // What is done to an operation that no claim holds.
+  {
+    name: 'cancel: asSeen and free',
+    bug: 'a cancel does not look at the operation when it writes',
+    update: (update, key) => (isCancel(update, key) ? { ...update, condition: 'TRUE' } : update),
+  },
+  {
+    name: 'cancel: no effect',
+    bug: 'a cancel does not look at the effect',
+    update: both(notAsSeen(isCancel), without(noEffect, isCancel)),
+  },
+  {
+    name: 'cancel: state',
+    bug: 'a cancel does not look at the state',
+    update: both(notAsSeen(isCancel), without('#state IN (:queued, :parked)', isCancel)),
+    invisible:
+      'Where no effect is possible nothing runs, and nothing that has ended is free: the effect alone decides.',
+  },
+  {
+    name: 'defer: queued',
+    bug: 'a wait is kept over any state',
+    update: without('#state = :queued', isDefer),
+  },
+  {
+    name: 'defer: sameInputs',
+    bug: 'a wait is kept for other inputs',
+    update: without('#inputDigest = :inputDigest', isDefer),
+    invisible: 'Only the due time moves: the inputs are those of the first write.',
+  },
+  {
+    name: 'defer: lapsed',
+    bug: 'a live claim is given a due time',
+    update: without(' AND #leaseExpiresAtMs < :nowMs', () => true, ''),
+    invisible: 'Looked at when it is due, and nothing more: a live lease is left alone.',
+  },
+  {
+    name: 'fail: state',
+    bug: 'a deadline ends an operation in any state',
+    update: without('#state IN (:queued, :parked)', isFail),
+    invisible: 'What was never attempted and has no possible effect is queued or parked.',
+  },
+  {
+    name: 'fail: unattempted',
+    bug: 'a deadline ends an operation that was attempted',
+    update: without('#attemptCount = :zero AND attribute_not_exists(#effectPossibleSinceMs)', isFail),
+  },
+  { name: 'park: asSeen', bug: 'an operation that has changed since is parked', update: notAsSeen(isPark) },
+  {
+    name: 'accept: neverSeen',
+    bug: 'an accept replaces a record',
+    update: without('attribute_not_exists(pk)', isAccept),
+  },
+  {
+    name: 'postpone: dueAtMs',
+    bug: 'two runs of the reconciler take one operation',
+    update: without('#dueAtMs = :seenDueAtMs'),
+    invisible: 'Its message is sent twice, and a message may be delivered twice anyway.',
+  },
+  // Refunds.
+  {
+    name: 'refund: first part',
+    bug: 'the first reservation replaces others',
+    update: without('attribute_not_exists(#refunds)', isRefundPart),
+  },
+  {
+    name: 'refund: one part',
+    bug: 'a refund takes its part twice',
+    update: without('attribute_not_exists(#refunds.#refund)', isRefundPart),
+  },
+  {
+    name: 'refund: sum',
+    bug: 'refunds together exceed their charge',
+    update: without('#refundedMinor <= :mostBefore', isRefundPart),
+  },
+  {
+    name: 'refund: amount',
+    bug: 'one refund exceeds its charge',
+    update: without('#input.#amountMinor >= :refundedMinor', isRefundPart),
+    invisible: 'The look has decided on the charge, whose amount never changes.',
+  },
+  {
+    name: 'refund: succeeded',
+    bug: 'a charge that has not succeeded is refunded',
+    update: without('#state = :succeeded', isRefundPart),
+    invisible: 'The look has decided, and a charge that has succeeded stays so.',
+  },
+  {
+    name: 'refund: release',
+    bug: 'a part is given back that is not held',
+    update: without('#refunds.#refund.#amountMinor = :amountMinor'),
+  },
+  // The tenant's places.
+  {
+    name: 'slot: isNew',
+    bug: 'the first slot of a tenant replaces others',
+    update: without('attribute_not_exists(#running)', isTenant),
+  },
+  {
+    name: 'slot: exists',
+    bug: 'a slot is taken in a map that is not there',
+    update: without('attribute_exists(#running)', isTenant),
+    invisible: 'Nothing removes the maps that the look saw.',
+  },
+  {
+    name: 'slot: isOwn',
+    bug: 'a claim gives back the slot of another',
+    update: without('#running.#op.#claimId = :claimId', isTenant),
+  },
+  {
+    name: 'slot: isFree',
+    bug: 'a duplicate shares the slot of the delivery that runs',
+    update: without('attribute_not_exists(#running.#op)', takesSlot),
+  },
+  {
+    name: 'slot: isLapsed',
+    bug: 'a slot of the same operation is taken over before it lapses',
+    update: without('#running.#op.#leaseExpiresAtMs < :nowMs', takesSlot),
+  },
+  {
+    name: 'slot: hasRoom',
+    bug: 'a slot is taken where there is no room',
+    update: without('size(#running) < :room', takesSlot),
+  },
+  {
+    name: 'slot: hasCalls',
+    bug: 'the day of a tenant has no end',
+    update: without('(attribute_not_exists(#calls.#today) OR #calls.#today < :dailyCalls)', takesSlot),
+  },
+  {
+    name: 'slot: lease',
+    bug: 'a slot that a crash left never lapses',
+    update: (update, key) => (takesSlot(update, key) ? withLongSlot(update) : update),
+  },
+  {
+    name: 'place: room',
+    bug: 'the API takes on more than a tenant may have open',
+    update: without('size(#accepted) < :maxAccepted', isTenant),
+  },
+  {
+    name: 'day: service',
+    bug: 'the day of the service has no end',
+    update: without('#calls < :dailyCalls', isProvider),
+  },
+  {
+    name: 'day: begun',
+    bug: 'two workers begin the same day',
+    update: without('attribute_not_exists(#callsDay) OR #callsDay < :today', isProvider),
+  },
+  // The retry budget and the breaker.
+  {
+    name: 'switch: hasTokens',
+    bug: 'tokens are taken that are gone',
+    update: without('#retryTokens >= :cost', isProvider),
+  },
+  {
+    name: 'switch: the window',
+    bug: 'tokens of an earlier window are taken',
+    update: without('#windowStartMs = :windowStartMs AND #retryTokens', isProvider, '#retryTokens'),
+    invisible: 'They are fewer than a new window has.',
+  },
+  {
+    name: 'switch: isLaterWindow',
+    bug: 'a window begins twice',
+    update: without('(attribute_not_exists(#windowStartMs) OR #windowStartMs < :windowStartMs)', isProvider),
+  },
+  {
+    name: 'switch: isThisWindow',
+    bug: 'calls are counted in a window that has ended',
+    update: without(
+      '#windowStartMs = :windowStartMs',
+      ({ set }) => set?.some((action) => action.includes(':calls')) === true,
+    ),
+    invisible: 'A few calls and tokens are counted in the next window.',
+  },
+  {
+    name: 'switch: isClosed',
+    bug: "a breaker that is open is opened again, over a person's pause",
+    update: without('attribute_not_exists(#breakerOpenedAtMs)', isProvider),
+  },
+  {
+    name: 'switch: probeIsDue',
+    bug: 'more than one probe at a time',
+    update: without('attribute_exists(#breakerOpenedAtMs) AND #breakerProbeAtMs <= :nowMs', isProvider),
+  },
+  {
+    name: 'switch: isOurProbe',
+    bug: 'a probe closes a breaker that a person has paused',
+    update: without('attribute_exists(#breakerOpenedAtMs) AND #breakerProbeAtMs = :untilMs', isProvider),
+  },
+  {
+    name: 'budget: ignored',
+    bug: 'retries are not paid for',
+    worker: (worker) => ({
+      ...worker,
+      providerSwitch: Object.assign(Object.create(worker.providerSwitch), {
+        takeRetries: async (_shard: number, _seen: unknown, granted: number) => ({
+          granted,
+          windowStartMs: 0,
+        }),
+      }),
+    }),
+  },
+  // Rules of a delivery.
+  {
+    name: 'rule: key',
+    bug: 'each attempt has a key of its own',
+    sent: (operation) => ({ ...operation, providerKey: `${operation.providerKey}/${operation.claimId}` }),
+  },
+  { name: 'rule: window', bug: 'nobody looks at the window', limits: { providerWindowHours: 10_000 } },
+  {
+    name: 'rule: deadline',
+    bug: 'nobody looks at the deadline',
+    update: without('(#deadlineAtMs > :updatedAtMs OR #attemptCount > :zero)', isClaim),
+    limits: { deadlineHours: 10_000 },
+    invisible: 'The deadline that is bound is the one that counts.',
+  },
+  { name: 'rule: lease', bug: 'a lease ends before its worker does', limits: { leaseMarginSeconds: -25 } },
+  { name: 'rule: stuck lease', bug: 'a lease lasts for a day', limits: { leaseMarginSeconds: 86_400 } },
+  {
+    name: 'rule: acknowledge first',
+    bug: 'a message is acknowledged when it is received',
+    acknowledgesFirst: true,
+  },
+  {
+    name: 'rule: parked message',
+    bug: 'the message of a parked operation is acknowledged',
+    acknowledgesParked: true,
+  },
+  { name: 'rule: quiet hour', bug: 'absence is trusted at once', limits: { quietHours: 0 } },
+  {
+    name: 'rule: search',
+    bug: 'the provider is asked by search, which lags by an hour',
+    find: (world, operation) => {
+      const isNew = world.provider
+        .effectsOf(keyOf(operation))
+        .some(({ createdMs }) => world.time.nowMs() - createdMs < 3 * 3_600_000);
+      return isNew && operation.providerRef === undefined
+        ? { kind: 'absent' }
+        : world.provider.find(operation);
+    },
+  },
+  {
+    name: 'rule: processing',
+    bug: 'what the provider has taken counts as done',
+    outcome: (outcome) =>
+      outcome.kind === 'accepted' ? { ...outcome, kind: 'succeeded', result: {} } : outcome,
+  },
+  {
+    name: 'rule: time-out',
+    bug: 'a time-out counts as a refusal',
+    outcome: (outcome) =>
+      outcome.kind === 'unknown' && outcome.reason === 'timeout'
+        ? { kind: 'declined', error: { code: 'timeout', message: 'No answer.' } }
+        : outcome,
+  },
+  {
+    name: 'rule: refusal',
+    bug: 'a 400 after an unknown outcome is final',
+    settle: (request) =>
+      request.settlement.state === 'parked' &&
+      request.settlement.parkedReason === 'earlier_attempt_unproven' &&
+      request.settlement.error
+        ? { ...request, settlement: { state: 'failed', error: request.settlement.error } }
+        : request,
+  },
+];
+
+function withLongSlot(update: ConditionalUpdate): ConditionalUpdate {
+  const far = Date.UTC(2040, 0, 1);
+  const stretch = (value: unknown): unknown =>
+    typeof value === 'object' && value !== null
+      ? Object.fromEntries(
+          Object.entries(value).map(([name, member]) => [
+            name,
+            name === 'leaseExpiresAtMs' ? far : stretch(member),
+          ]),
+        )
+      : value;
+  const { assign = {}, values = {} } = update;
+  return {
+    ...update,
+    assign: { ...assign, ...('running' in assign ? { running: stretch(assign.running) } : {}) },
+    values: { ...values, ...('slot' in values ? { slot: stretch(values.slot) } : {}) },
+  };
+}

@@ -1,0 +1,229 @@
+import fc from 'fast-check';
+
+/** What a process asks the outside world for: faults are planned by the port and by which of its calls they meet. */
+export const awsPorts = [
+  'read',
+  'operationWrite',
+  'tenantWrite',
+  'providerWrite',
+  'send',
+  'visibility',
+  'ack',
+] as const;
+export const providerPorts = ['post', 'find'] as const;
+export type Port = (typeof awsPorts)[number] | (typeof providerPorts)[number] | 'receive';
+
+const crashes = ['crashBefore', 'crashInFlight', 'crashAfter'] as const;
+const awsFaults = ['loseRequest', 'loseAnswer', 'throttle', 'late'] as const;
+const providerFaults = [
+  'refused',
+  'resetBefore',
+  'resetAfter',
+  'stall',
+  'slow',
+  'rateLimited',
+  'unauthorized',
+  'forbidden',
+  'savedErrorBefore',
+  'savedErrorAfter',
+  'unsavedError',
+] as const;
+const deliveryFaults = ['duplicate', 'reorder'] as const;
+export type CrashFault = (typeof crashes)[number];
+export type AwsFault = (typeof awsFaults)[number];
+export type ProviderFault = (typeof providerFaults)[number];
+export type FaultKind = CrashFault | AwsFault | ProviderFault | (typeof deliveryFaults)[number];
+
+export interface Fault {
+  readonly kind: FaultKind;
+  readonly port: Port;
+  /** Which call of that port it meets, from 0. */
+  readonly nth: number;
+  /** 0 to 1: how long it takes, where that can be said. */
+  readonly amount: number;
+}
+
+export const behaviours = ['ok', 'declined', 'processing', 'processingFails', 'invalid'] as const;
+export type Behaviour = (typeof behaviours)[number];
+
+export interface PlannedOperation {
+  readonly tenant: number;
+  readonly by: 'queue' | 'api';
+  readonly atMs: number;
+  /** What its card does at the provider. */
+  readonly behaviour: Behaviour;
+  readonly hasDescription: boolean;
+}
+
+const actions = [
+  'sendAgain',
+  'sendInOtherVersion',
+  'sendOtherInputs',
+  'sendMalformed',
+  'sendFutureVersion',
+  'accept',
+  'acceptOtherInputs',
+  'cancel',
+  'refund',
+  'refundByHand',
+  'redrive',
+  'retry',
+  'settleAbsent',
+  'settleSucceeded',
+  'reconcileOne',
+  'pause',
+  'outage',
+  'deploy',
+] as const;
+export type ActionKind = (typeof actions)[number];
+
+export interface Action {
+  readonly kind: ActionKind;
+  readonly operation: number;
+  readonly afterMs: number;
+  readonly amount: number;
+}
+
+/** Parts of a plan that a seed has or has not. */
+export const switches = [...crashes, ...awsFaults, ...providerFaults, ...deliveryFaults, ...actions] as const;
+export type Switch = (typeof switches)[number];
+/** Further situations that a run should reach. */
+export const situations = [
+  'skew',
+  'leaseLapsed',
+  'landedLate',
+  'keyForgotten',
+  'keyInUse',
+  'keySpent',
+  'effectExists',
+  'refundPending',
+  'parked',
+  'deadLettered',
+  'keptInTable',
+  'breakerOpened',
+  'probed',
+  'budgetRefused',
+  'tenantFull',
+  'replayed',
+  'absenceProven',
+  'settledByReconciler',
+  'escalated',
+] as const;
+export type Situation = (typeof situations)[number];
+
+export interface PlannedLimits {
+  readonly tenantMaxRunning: number;
+  readonly tenantMaxWaiting: number;
+  readonly maxAttempts: number;
+  readonly retryBudgetFloor: number;
+  readonly retryBudgetPercent: number;
+  readonly providerShards: number;
+  readonly breakerMinCalls: number;
+  readonly batchSize: number;
+  readonly allowDirectRefunds: boolean;
+  readonly tenantDailyCalls: number | null;
+  readonly providerDailyCalls: number | null;
+}
+
+export interface Plan {
+  /** Of jitter: the back-off's and the event source's. */
+  readonly seed: number;
+  /** Which kinds of faults and actions this seed has. */
+  readonly on: readonly Switch[];
+  readonly limits: PlannedLimits;
+  readonly operations: readonly PlannedOperation[];
+  readonly actions: readonly Action[];
+  readonly faults: readonly Fault[];
+  /** In milliseconds, taken in turns. */
+  readonly latencies: readonly number[];
+  /** How far the clocks of processes are off, in milliseconds, taken in turns. */
+  readonly skews: readonly number[];
+}
+
+const second = 1000;
+const minute = 60 * second;
+const hour = 60 * minute;
+const day = 24 * hour;
+
+const pause = fc.oneof(
+  { weight: 6, arbitrary: fc.integer({ min: 0, max: 2000 }) },
+  { weight: 4, arbitrary: fc.integer({ min: 0, max: 5 * minute }) },
+  { weight: 2, arbitrary: fc.integer({ min: 0, max: 3 * hour }) },
+  { weight: 2, arbitrary: fc.integer({ min: 22 * hour, max: 25 * hour }) },
+  { weight: 1, arbitrary: fc.constantFrom(30 * second, 61 * second, hour + 2 * minute, 23 * hour - minute) },
+  { weight: 1, arbitrary: fc.integer({ min: day, max: 13 * day }) },
+);
+
+const amount = fc.integer({ min: 0, max: 100 }).map((percent) => percent / 100);
+const nth = fc.oneof(fc.integer({ min: 0, max: 2 }), fc.integer({ min: 0, max: 14 }));
+const of = <K extends FaultKind>(kinds: readonly K[], ports: readonly Port[]): fc.Arbitrary<Fault> =>
+  fc.record({ kind: fc.constantFrom(...kinds), port: fc.constantFrom(...ports), nth, amount });
+
+const fault = fc.oneof(
+  { weight: 4, arbitrary: of(crashes, ['operationWrite', 'post']) },
+  { weight: 2, arbitrary: of(crashes, [...awsPorts, 'find']) },
+  { weight: 4, arbitrary: of(awsFaults, [...awsPorts, 'operationWrite']) },
+  { weight: 6, arbitrary: of(providerFaults, ['post', 'post', 'find']) },
+  { weight: 2, arbitrary: of(deliveryFaults, ['receive']) },
+);
+
+const action: fc.Arbitrary<Action> = fc.record({
+  kind: fc.constantFrom(...actions, 'redrive' as const, 'cancel' as const, 'refund' as const),
+  operation: fc.nat(3),
+  afterMs: pause,
+  amount,
+});
+
+const operation: fc.Arbitrary<PlannedOperation> = fc.record({
+  tenant: fc.oneof(fc.constant(0), fc.nat(2)),
+  by: fc.constantFrom('queue' as const, 'api' as const),
+  atMs: fc.oneof(fc.integer({ min: 0, max: 500 }), fc.integer({ min: 0, max: 3 * minute })),
+  behaviour: fc.oneof(
+    { weight: 6, arbitrary: fc.constant('ok' as const) },
+    { weight: 4, arbitrary: fc.constantFrom(...behaviours) },
+  ),
+  hasDescription: fc.boolean(),
+});
+
+const limits: fc.Arbitrary<PlannedLimits> = fc.record({
+  tenantMaxRunning: fc.constantFrom(2, 1, 2, 0),
+  tenantMaxWaiting: fc.constantFrom(5, 0, 1),
+  maxAttempts: fc.constantFrom(5, 1, 2, 3),
+  retryBudgetFloor: fc.constantFrom(10, 2, 10),
+  retryBudgetPercent: fc.constantFrom(10, 100),
+  providerShards: fc.constantFrom(1, 1, 2),
+  breakerMinCalls: fc.constantFrom(20, 1, 3),
+  batchSize: fc.constantFrom(5, 1, 3),
+  allowDirectRefunds: fc.boolean(),
+  tenantDailyCalls: fc.constantFrom(null, null, null, 2),
+  providerDailyCalls: fc.constantFrom(null, null, null, 3),
+});
+
+const many = { size: 'max' } as const;
+
+/** One situation as data: what arrives, what goes wrong, and what people do. */
+export const anyPlan: fc.Arbitrary<Plan> = fc.record({
+  seed: fc.nat(0xffffffff),
+  on: fc.subarray([...switches], { minLength: 0 }),
+  limits,
+  operations: fc.array(operation, { minLength: 1, maxLength: 4, ...many }),
+  actions: fc.array(action, { maxLength: 10, ...many }),
+  faults: fc.array(fault, { maxLength: 24, ...many }),
+  latencies: fc.array(fc.oneof(fc.integer({ min: 1, max: 60 }), fc.integer({ min: 1, max: 900 })), {
+    minLength: 1,
+    maxLength: 12,
+    ...many,
+  }),
+  skews: fc.array(fc.oneof(fc.constant(0), fc.integer({ min: -7000, max: 7000 })), {
+    minLength: 1,
+    maxLength: 4,
+    ...many,
+  }),
+});
+
+/** The plan of a seed: always the same one. */
+export function planOf(seed: number): Plan {
+  const [plan] = fc.sample(anyPlan, { seed, numRuns: 1 });
+  if (!plan) throw new Error('fast-check gave no plan');
+  return plan;
+}

@@ -1,0 +1,216 @@
+import type { ChildProcess } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { SingleBar } from 'cli-progress';
+import { endChild, forkTypeScript } from '../../local/child';
+import { type Mutant, mutants } from './mutants';
+import { planOf } from './plan';
+import { none, type Request, type Results, results, sum, unreached } from './results';
+import { shrink } from './seeds';
+import { runPlan } from './world';
+
+const usage = `npm run simulate -- [options]
+
+  --seeds N     runs the seeds 1 to N (2000)
+  --seed S      runs one seed and prints everything that happens in it
+  --json        prints one JSON document
+  --mutants     plants each known bug, and counts the seeds until a guarantee breaks
+
+Ends with 1 when a guarantee broke, when a kind of fault was never reached, or when a planted bug was not found.`;
+
+/** Seeds that a process runs at a time. */
+const chunk = 20;
+/** A planted bug that so many seeds do not find is one that the simulation is too weak for. */
+const mostSeeds = 5000;
+
+async function main(): Promise<boolean> {
+  const { values } = parseArgs({
+    options: {
+      seeds: { type: 'string', default: '2000' },
+      seed: { type: 'string' },
+      json: { type: 'boolean', default: false },
+      mutants: { type: 'boolean', default: false },
+      only: { type: 'string' },
+      help: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) {
+    console.log(usage);
+    return true;
+  }
+  if (values.seed !== undefined) return replay(numberOf(values.seed, 'seed'));
+  if (values.mutants) return plantAll(values.only, values.json);
+  return simulate(numberOf(values.seeds, 'seeds'), values.json);
+}
+
+function numberOf(text: string, name: string): number {
+  const number = Number(text);
+  if (!Number.isInteger(number) || number < 0 || number > 0x7fffffff)
+    throw new Error(`--${name} is ${text}; it must be a whole number from 0 to ${0x7fffffff}`);
+  return number;
+}
+
+async function replay(seed: number): Promise<boolean> {
+  const { trace, violation, hash } = await runPlan(planOf(seed));
+  console.log(JSON.stringify(planOf(seed), undefined, 2));
+  for (const line of trace) console.log(line);
+  console.log(`seed ${seed}: ${violation ?? 'every guarantee holds'} (trace ${hash.slice(0, 16)})`);
+  return violation === undefined;
+}
+
+async function simulate(seeds: number, isJson: boolean): Promise<boolean> {
+  const startedMs = performance.now();
+  let all = none;
+  let next = 1;
+  const bar = progress(seeds, !isJson);
+  await inProcesses(async (run) => {
+    while (next <= seeds) {
+      const from = next;
+      next = Math.min(next + chunk, seeds + 1);
+      const part = await run({ from, to: next });
+      all = sum(all, part);
+      bar?.update(all.seeds, { broken: all.broken.length });
+    }
+  });
+  bar?.stop();
+  const missing = unreached(all);
+  if (isJson) {
+    const { broken, reached, ...counts } = all;
+    console.log(
+      JSON.stringify({ broken, unreached: missing, ...counts, violations: broken.length, ...reached }),
+    );
+  } else {
+    report(all, missing, (performance.now() - startedMs) / 1000);
+    const [first] = all.broken;
+    if (first) await explain(first.seed);
+  }
+  return all.broken.length === 0 && missing.length === 0;
+}
+
+function report(
+  { seeds, operations, steps, reached, broken }: Results,
+  missing: readonly string[],
+  seconds: number,
+) {
+  console.log(`${seeds} seeds in ${seconds.toFixed(1)} s: ${operations} operations, ${steps} steps`);
+  const counts = Object.entries(reached).map(([name, count]) => `${name} ${count}`);
+  console.log(`Reached: ${counts.join(', ')}`);
+  console.log(missing.length === 0 ? 'Nothing was left unreached.' : `Never reached: ${missing.join(', ')}`);
+  for (const { seed, violation } of broken) console.log(`BROKEN in seed ${seed}: ${violation}`);
+  if (broken.length === 0) console.log('Every guarantee holds in every seed.');
+}
+
+async function explain(seed: number): Promise<void> {
+  const { plan, run } = await shrink(seed);
+  console.log(`\nThe smallest plan found for seed ${seed}:\n${JSON.stringify(plan)}`);
+  for (const line of run.trace) console.log(line);
+  console.log(`\nnpm run simulate -- --seed ${seed} replays the seed as it was.`);
+}
+
+interface Planted {
+  readonly mutant: Mutant;
+  /** Seeds until it was found; undefined if it was not. */
+  readonly seeds: number | undefined;
+  readonly violation: string;
+}
+
+async function plantAll(only: string | undefined, isJson: boolean): Promise<boolean> {
+  const chosen = mutants.filter(({ name }) => only === undefined || name.includes(only));
+  const waiting = [...chosen];
+  const found: Planted[] = [];
+  const bar = progress(chosen.length, !isJson);
+  await inProcesses(async (run) => {
+    for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) {
+      const { broken } = await run({ from: 1, to: mostSeeds + 1, mutant: mutant.name });
+      const [first] = broken;
+      found.push({ mutant, seeds: first?.seed, violation: first?.violation ?? '' });
+      bar?.update(found.length, { broken: found.filter(({ seeds }) => seeds !== undefined).length });
+    }
+  });
+  bar?.stop();
+  const inOrder = chosen.map((mutant) => found.find((one) => one.mutant === mutant)).filter((one) => !!one);
+  if (isJson)
+    console.log(JSON.stringify(inOrder.map(({ mutant, ...one }) => ({ name: mutant.name, ...one }))));
+  else for (const one of inOrder) console.log(lineOf(one));
+  if (only === undefined) writePage(inOrder);
+  const missed = inOrder.filter(({ mutant, seeds }) => seeds === undefined && mutant.invisible === undefined);
+  return missed.length === 0;
+}
+
+const lineOf = ({ mutant, seeds, violation }: Planted): string =>
+  `${mutant.name}: ${seeds === undefined ? `not found${mutant.invisible ? ` (${mutant.invisible})` : ''}` : `seed ${seeds}, ${violation}`}`;
+
+const marks = { begin: '<!-- begin: planted bugs -->', end: '<!-- end: planted bugs -->' };
+
+/** Puts the table into docs/proof.md. */
+function writePage(found: readonly Planted[]): void {
+  const page = join(__dirname, '..', '..', 'docs', 'proof.md');
+  const text = readFileSync(page, 'utf8');
+  const seen = found.filter(({ seeds }) => seeds !== undefined);
+  const unseen = found.filter(({ seeds }) => seeds === undefined);
+  const rows = [
+    '| clause or rule | planted bug | seeds until found | guarantee that broke |',
+    '|---|---|---|---|',
+    ...seen.map(
+      ({ mutant, seeds, violation }) =>
+        `| ${mutant.name} | ${mutant.bug} | ${seeds} | ${violation.split(' ')[0]} |`,
+    ),
+    '',
+    `Not found within ${mostSeeds} seeds:`,
+    '',
+    '| clause or rule | planted bug | why it shows nowhere |',
+    '|---|---|---|',
+    ...unseen.map(
+      ({ mutant }) =>
+        `| ${mutant.name} | ${mutant.bug} | ${mutant.invisible ?? 'THE SIMULATION IS TOO WEAK FOR IT'} |`,
+    ),
+  ];
+  const [before] = text.split(marks.begin);
+  const [, after] = text.split(marks.end);
+  writeFileSync(page, `${before}${marks.begin}\n\n${rows.join('\n')}\n\n${marks.end}${after}`);
+}
+
+/** On a terminal only: elsewhere it would fill a log. */
+function progress(total: number, isWanted: boolean): SingleBar | undefined {
+  if (!isWanted || !process.stdout.isTTY) return undefined;
+  const bar = new SingleBar({ format: '{bar} {value}/{total} | broken {broken} | {eta} s left' });
+  bar.start(total, 0, { broken: 0 });
+  return bar;
+}
+
+/** Does the same work in one process for each processor, each with a child that runs seeds. */
+async function inProcesses(work: (run: (of: Request) => Promise<Results>) => Promise<void>): Promise<void> {
+  const children = Array.from({ length: availableParallelism() }, startChild);
+  try {
+    await Promise.all(children.map((child) => work((of) => ask(child, of))));
+  } finally {
+    await Promise.all(children.map((child) => endChild(child)));
+  }
+}
+
+const startChild = (): ChildProcess =>
+  forkTypeScript(join(__dirname, 'seeds-process.ts'), {}, (line) => console.error(line));
+
+function ask(child: ChildProcess, of: Request): Promise<Results> {
+  const answer = Promise.withResolvers<Results>();
+  const die = () => answer.reject(new Error('A process that runs seeds ended by itself'));
+  child.once('message', (message) => {
+    child.off('exit', die);
+    answer.resolve(results.parse(message));
+  });
+  child.once('exit', die);
+  child.send(of);
+  return answer.promise;
+}
+
+main().then(
+  (isWell) => {
+    process.exitCode = isWell ? 0 : 1;
+  },
+  (error: unknown) => {
+    console.error(error instanceof Error ? error.message : error);
+    process.exitCode = 2;
+  },
+);
