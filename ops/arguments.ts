@@ -48,7 +48,7 @@ export const words =
   };
 
 /** @returns milliseconds since the epoch */
-export function moment(text: string): number {
+export function utcTime(text: string): number {
   const ms = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?Z$/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isNaN(ms))
     throw new InvalidArgumentError('It must be ISO 8601 in UTC, such as 2030-01-31T12:00:00Z.');

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import * as z from 'zod/mini';
-import { moment, tenantName, words } from './arguments';
+import { tenantName, utcTime, words } from './arguments';
 import { providerAudit } from './provider-audit';
 import { providerCheck, providerPause, providerResume } from './provider-change';
 import { providerShow } from './provider-show';
@@ -44,7 +44,7 @@ export function serviceCommands(program: Command, act: Act): void {
   provider
     .command('audit')
     .description('compares what moved money at Stripe with the records: after a restore some are missing')
-    .requiredOption('--since <time>', 'ISO 8601 in UTC, such as 2030-01-31T12:00:00Z', moment)
+    .requiredOption('--since <time>', 'ISO 8601 in UTC, such as 2030-01-31T12:00:00Z', utcTime)
     .option('--adopt', 'give what has no record one, succeeded, so that it is never charged again')
     .action((_: unknown, command: Command) => {
       const { since, adopt = false } = auditOptions.parse(command.opts());

@@ -18,6 +18,7 @@ import {
   type Disposition,
   deadlineMs,
   decide,
+  directRefund,
   isRetry,
   windowOpensAtMs,
 } from './delivery';
@@ -167,11 +168,8 @@ function decideWith(
 ): Decision {
   const { limits } = ports;
   const { message } = delivery;
-  if (message.type === 'refund' && !operation && !limits.allowDirectRefunds) {
-    const problem =
-      'refunds are accepted by the API only; the setting allowDirectRefunds would allow them here';
-    return { kind: 'reject', reason: 'direct_refund', problem };
-  }
+  const refused = directRefund(message, operation, limits);
+  if (refused) return refused;
   const decision = decide(delivery, operation, limits, nowMs);
   if (decision.kind !== 'claim') return decision;
   if (message.type === 'refund') {

@@ -42,6 +42,20 @@ export type Decision =
   | { readonly kind: 'fail'; readonly error: OperationError }
   | { readonly kind: 'cancel' };
 
+/** Of a refund that nobody accepted, where only the API may: without a record it came straight to the queue. */
+export const directRefund = (
+  { type }: Message,
+  operation: Operation | undefined,
+  { allowDirectRefunds }: Limits,
+): Extract<Disposition, { kind: 'reject' }> | undefined =>
+  type !== 'refund' || operation || allowDirectRefunds
+    ? undefined
+    : {
+        kind: 'reject',
+        reason: 'direct_refund',
+        problem: 'refunds are accepted by the API only; the setting allowDirectRefunds would allow them here',
+      };
+
 /** A parked operation may be redriven so often, each time with a fresh set of attempts. */
 export const maxRedrives = 5;
 
@@ -52,10 +66,8 @@ export const windowOpensAtMs = (limits: Limits, nowMs: number): number =>
   nowMs - limits.providerWindowHours * hourMs + leaseMs(limits);
 
 /** What the provider window counts from: the first possible effect, or the listing that proved that there was none. */
-export const windowSinceMs = (
-  { effectPossibleSinceMs, absentProvenAtMs }: Operation,
-  nowMs: number,
-): number => effectPossibleSinceMs ?? absentProvenAtMs ?? nowMs;
+const windowSinceMs = ({ effectPossibleSinceMs, absentProvenAtMs }: Operation, nowMs: number): number =>
+  effectPossibleSinceMs ?? absentProvenAtMs ?? nowMs;
 
 /** The provider only repeats what it saved under the key: nothing but a person's proof of absence gives it a new one. */
 export const isKeySpent = ({ parkedReason }: Operation): boolean =>

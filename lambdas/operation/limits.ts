@@ -56,7 +56,7 @@ const limitsSchema = z.object({
   breakerMinCalls: z._default(wholeNumber(1, 10_000), 20),
   /** How long the breaker stays open before it lets one probe through. */
   breakerOpenSeconds: z._default(wholeNumber(1, 3600), 30),
-  /** Parts of the provider's record, each with its share of the floor, and its own percentage and breaker: each batch writes one of them once, and a part takes about 1000 writes a second. */
+  /** Shards of the provider's record, each with its share of the floor, and its own percentage and breaker: each batch writes one of them once, and a shard takes about 1000 writes a second. */
   providerShards: z._default(wholeNumber(1, 100), 1),
   /** The longest that one provider call may take. */
   providerTimeoutSeconds: z._default(wholeNumber(1, 80), 10),

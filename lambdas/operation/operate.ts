@@ -1,13 +1,11 @@
-import * as z from 'zod/mini';
 import { type Audit, audit } from './audit';
 import { cancel } from './cancel';
 import { isKeySpent, isPastDeadline } from './delivery';
-import { giveBack } from './give-back';
 import { providerTimeoutMs } from './limits';
-import { idPattern } from './message-fields';
 import { type Intervention, type Operation, type OperationId, UnreadableRecord } from './operation';
+import type { OperatorRequest } from './operator-request';
 import { type Inspection, type JobQueue, keyOf, type ProviderSwitch, type ProviderTelemetry } from './ports';
-import { absenceProven, quietEndMs, type ReconcilePorts, reconcile } from './reconcile';
+import { absenceProven, quietEndMs, type ReconcilePorts, reconcile, settleSeen } from './reconcile';
 import { isTerminal, type Settlement } from './state';
 
 export interface OperatePorts extends ReconcilePorts {
@@ -17,47 +15,6 @@ export interface OperatePorts extends ReconcilePorts {
   readonly providerKeyPrefix: string;
 }
 
-const id = z.string().check(z.regex(idPattern));
-/** Who asks: a person's name, as the record and the log show it. */
-const by = z.string().check(z.minLength(1), z.maxLength(64));
-/** Short, because the record holds it. */
-const evidence = z.string().check(z.minLength(10), z.maxLength(120));
-const one = { tenantId: id, operationId: id, by };
-
-/** What a person may ask for beside the API. */
-export const operatorRequestSchema = z.union([
-  z.strictObject({
-    action: z.literal('settle'),
-    ...one,
-    /** The PaymentIntent or Refund that is the operation's effect. */
-    succeeded: z.string().check(z.regex(/^(pi|re|pyr)_[A-Za-z0-9_]{1,100}$/)),
-    evidence: z.optional(evidence),
-  }),
-  z.strictObject({
-    action: z.literal('settle'),
-    ...one,
-    absent: z.literal(true),
-    /** How the person knows that there is no effect, and that none is on its way. */
-    evidence,
-  }),
-  z.strictObject({ action: z.enum(['retry', 'cancel', 'discard']), ...one }),
-  z.strictObject({
-    action: z.literal('pause'),
-    by,
-    reason: z.string().check(z.minLength(1), z.maxLength(200)),
-  }),
-  z.strictObject({ action: z.literal('resume'), by }),
-  z.strictObject({ action: z.literal('check') }),
-  z.strictObject({
-    action: z.literal('audit'),
-    by,
-    type: z.enum(['charge', 'refund']),
-    sinceMs: z.int().check(z.gte(0)),
-    after: z.optional(z.string().check(z.regex(/^\w{1,100}$/))),
-    adopts: z.boolean(),
-  }),
-]);
-export type OperatorRequest = z.infer<typeof operatorRequestSchema>;
 type Of<Action extends OperatorRequest['action']> = Extract<OperatorRequest, { action: Action }>;
 
 export interface OperatorAnswer {
@@ -271,25 +228,17 @@ async function settle(
   who: Omit<Intervention, 'atMs'>,
 ): Promise<OperatorAnswer> {
   const nowMs = ports.clock();
-  const write = await ports.store.settle({
-    operation: seen,
-    by: 'reconciliation',
-    settlement,
-    nowMs,
-    sentAtMs: 0,
-    intervention: interventionOf(who, nowMs),
-    ...(settlement.state === 'queued' ? { dueAtMs: nowMs + 60_000 } : {}),
-  });
-  if (write.kind === 'superseded') return refused('It changed meanwhile: look at it again.', write.operation);
-  ports.telemetry.changed(write.operation, seen.state);
-  ports.telemetry.intervened(write.operation, interventionOf(who, nowMs));
-  await giveBack(ports, write.operation);
-  if (settlement.state === 'queued') {
-    await ports.queue.send(write.operation);
-    const said = `Its absence is on record: ${nameOf(seen)} runs again under a new key.`;
-    return { done: true, said, operation: write.operation };
-  }
-  return { done: true, said: `${nameOf(seen)} is ${settlement.state}.`, operation: write.operation };
+  const intervention = interventionOf(who, nowMs);
+  const settled = await settleSeen(ports, seen, settlement, { dueAtMs: nowMs + 60_000, intervention });
+  if (settled.kind === 'superseded')
+    return refused('It changed meanwhile: look at it again.', settled.operation);
+  const { operation } = settled;
+  ports.telemetry.intervened(operation, intervention);
+  if (settled.kind === 'settled')
+    return { done: true, said: `${nameOf(seen)} is ${operation.state}.`, operation };
+  await ports.queue.send(operation);
+  const said = `Its absence is on record: ${nameOf(seen)} runs again under a new key.`;
+  return { done: true, said, operation };
 }
 
 async function intervene(

@@ -303,7 +303,7 @@ export interface OperationTelemetry {
   kept(operation: Operation, reason: string, dueAtMs: number): void;
 }
 
-/** Told of the breaker's changes, and once a batch how budget and breaker stand. */
+/** Told of the breaker's changes, and once a batch and once a run of the reconciler how budget and breaker stand. */
 export interface ProviderTelemetry {
   provider(state: ProviderState): void;
   breaker(change: 'opened' | 'closed' | 'probed', reason: Breaker['reason'], details?: object): void;

@@ -1,7 +1,7 @@
 import { keyOf } from '../../lambdas/operation/ports';
 import { job, record, startWorkerBench, type WorkerBench } from '../support/worker-bench';
 
-// PEER.md row 10, and what else an outage may be. What an outage costs the provider, and what it must not cost anybody else: nothing lost, nothing parked, one charge each.
+// An outage of the provider, and what else an outage may be. What an outage costs the provider, and what it must not cost anybody else: nothing lost, nothing parked, one charge each.
 
 /** The defaults that the bench widens, and time enough for a slow machine: what is counted here are calls. */
 const limits = {
