@@ -295,6 +295,7 @@ export class Process {
       () => {
         before = world.table.item(partitionKey);
         const updated = world.table.update(partitionKey, patched);
+        world.observer?.(partitionKey, patched, updated);
         if (updated.applied) world.written(this, partitionKey, before, updated.item ?? {});
         return updated;
       },

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Context } from 'aws-lambda';
+import type { ConditionalUpdate, Updated } from '../../lambdas/adapters/table-client';
 import { bringOn } from '../../lambdas/operation/bring-on';
 import type { Disposition } from '../../lambdas/operation/delivery';
 import { type Limits, limitsFrom, visibilityTimeoutSeconds } from '../../lambdas/operation/limits';
@@ -39,9 +40,12 @@ export interface Run {
   readonly steps: number;
 }
 
+/** Told of every update of the table, and of its answer. */
+export type Observer = (partitionKey: string, update: ConditionalUpdate, answer: Updated) => void;
+
 /** Runs one plan from its first event until nothing happens any more. */
-export async function runPlan(plan: Plan, mutant?: Mutant): Promise<Run> {
-  const world = new World(plan, mutant);
+export async function runPlan(plan: Plan, mutant?: Mutant, observer?: Observer): Promise<Run> {
+  const world = new World(plan, mutant, observer);
   await world.run();
   return world.result();
 }
@@ -77,6 +81,7 @@ export class World {
   constructor(
     readonly plan: Plan,
     readonly mutant: Mutant | undefined,
+    readonly observer: Observer | undefined,
   ) {
     const { tenantDailyCalls, providerDailyCalls, ...limits } = plan.limits;
     this.limits = limitsFrom({

@@ -1,0 +1,49 @@
+import { mutants } from './mutants';
+import { planOf } from './plan';
+import { none, type Results, sum, unreached } from './results';
+import { runSeed } from './seeds';
+import { runPlan } from './world';
+
+const seeds = 2000;
+/** So that a busy machine does not fail for its speed: what was run by then is judged. */
+const mostMs = 60_000;
+
+test(`every guarantee holds in the seeds 1 to ${seeds}, and nothing is left unreached`, async () => {
+  const startedMs = performance.now();
+  let all: Results = none;
+  for (let seed = 1; seed <= seeds && performance.now() - startedMs < mostMs; seed++)
+    all = sum(all, await runSeed(seed));
+  expect(all.broken).toEqual([]);
+  expect(unreached(all)).toEqual([]);
+  expect(all.operations).toBeGreaterThan(all.seeds);
+}, 120_000);
+
+test('the same seed is the same run, event by event', async () => {
+  for (const seed of [3, 33, 333]) {
+    const [first, second] = [await runPlan(planOf(seed)), await runPlan(planOf(seed))];
+    expect(second.hash).toBe(first.hash);
+    expect(second.trace).toEqual(first.trace);
+  }
+  expect((await runPlan(planOf(4))).hash).not.toBe((await runPlan(planOf(5))).hash);
+});
+
+test.each([
+  ['rule: key', /^G1 /],
+  ['claim: effect', /^G2 /],
+  ['rule: acknowledge first', /^G2 /],
+  ['slot: hasRoom', /^G7 /],
+])(
+  'the planted bug "%s" breaks a guarantee',
+  async (name, guarantee) => {
+    const planted = mutants.find((mutant) => mutant.name === name);
+    expect(planted).toBeDefined();
+    for (let seed = 1; seed <= 500; seed++) {
+      const [broken] = (await runSeed(seed, planted)).broken;
+      if (!broken) continue;
+      expect(broken.violation).toMatch(guarantee);
+      return;
+    }
+    throw new Error('It was not found within 500 seeds');
+  },
+  60_000,
+);
