@@ -28,7 +28,7 @@ export const operatorRequestSchema = z.union([
   z.strictObject({
     action: z.literal('pause'),
     by,
-    reason: z.string().check(z.minLength(1), z.maxLength(200)),
+    reason: z.string().check(z.minLength(3), z.maxLength(200)),
   }),
   z.strictObject({ action: z.literal('resume'), by }),
   z.strictObject({ action: z.literal('check') }),
