@@ -81,7 +81,7 @@ describe('an operation whose only attempt is in doubt', () => {
     expect(await bench.reconcileOne(charge)).toMatchObject({ done: true, operation: { state: 'succeeded' } });
   });
 
-  test('is reconciled in the same run as one that Stripe cannot show', async () => {
+  test('is reconciled within minutes, also where Stripe cannot show another one', async () => {
     const settling = fresh({ paymentMethodId: 'pm_usBankAccount_success' });
     await deliver(settling);
     const { providerRef } = Object(await recordOf(settling));
@@ -89,8 +89,11 @@ describe('an operation whose only attempt is in doubt', () => {
     bench.stripe.fault({ kind: 'answer', status: 500, save: false }, { ...shows, times: 1000 });
     await bench.stack.clock.advance(120_000);
     const others = await Promise.all(Array.from({ length: 25 }, () => inDoubt('done')));
-    await bench.stack.clock.advance(60_000);
-    await bench.reconcile();
+    // A run asks nothing more once Stripe could not answer; the next one begins with what was left.
+    for (let run = 0; run < 4; run++) {
+      await bench.stack.clock.advance(60_000);
+      await bench.reconcile();
+    }
     const records = await Promise.all(others.map(recordOf));
     expect(records.map((of) => of?.state)).toEqual(others.map(() => 'succeeded'));
   });
@@ -145,7 +148,9 @@ describe('an operation whose only attempt is in doubt', () => {
   test('and that was charged is found three weeks later, under all that its customer paid since', async () => {
     const charge = await inDoubt('done');
     const { customerId } = charge.input;
-    const since = Array.from({ length: 104 }, () => job({ tenantId: 'paid-since', input: { customerId } }));
+    const since = Array.from({ length: 104 }, (_, index) =>
+      job({ tenantId: `since-${index}`, input: { customerId } }),
+    );
     for (let at = 0; at < since.length; at += 26)
       expect(await bench.deliver(since.slice(at, at + 26).map((each) => record(each)))).toEqual([]);
     await later(24 * 21);
