@@ -68,7 +68,8 @@ test('a key that was rolled is read again by the worker that runs: no deploy, no
     expect({ charges, ...settled }).toMatchObject({ charges: 1, state: 'succeeded', attemptCount: 1 });
   }
   // Once for each refusal at most; and the old key is not tried again.
-  expect(refusals).toBe(3);
+  expect(refusals).toBeGreaterThanOrEqual(1);
+  expect(refusals).toBeLessThanOrEqual(3);
   expect(secretReads).toBeGreaterThanOrEqual(1);
   expect(secretReads).toBeLessThanOrEqual(3);
   const readsOfTheBatch = secretReads;
