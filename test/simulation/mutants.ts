@@ -127,6 +127,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'claim: wanted',
     bug: 'an operation whose cancel was asked for is claimed',
+    invisible:
+      'A wish is stored only where an effect is possible. The write that takes the effect back grants it, and where a reconciliation came between the next look does.',
     update: without(
       '(attribute_not_exists(#cancelRequestedAtMs) OR attribute_exists(#effectPossibleSinceMs))',
       isClaim,

@@ -118,28 +118,36 @@ interface Planted {
 
 async function plantAll(only: string | undefined, isJson: boolean): Promise<boolean> {
   const chosen = mutants.filter(({ name }) => only === undefined || name.includes(only));
-  const waiting = [...chosen];
+  // Those that should be found come first.
+  const waiting = chosen.toSorted(
+    (a, b) => Number(a.invisible !== undefined) - Number(b.invisible !== undefined),
+  );
   const found: Planted[] = [];
   const bar = progress(chosen.length, !isJson);
   await inProcesses(async (run) => {
     for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) {
       // What nobody can see is looked for a little, so that a wrong reason shows.
-      const most = mutant.invisible === undefined ? mostSeeds : mostSeeds / 5;
+      const most = mutant.invisible === undefined ? mostSeeds : mostSeeds / 10;
       const { broken } = await run({ from: 1, to: most + 1, mutant: mutant.name });
       const [first] = broken;
-      found.push({ mutant, seeds: first?.seed, violation: first?.violation ?? '' });
+      const planted = { mutant, seeds: first?.seed, violation: first?.violation ?? '' };
+      found.push(planted);
+      if (!isJson && !bar) console.log(lineOf(planted));
+      if (only === undefined) writePage(inOrderOf(found));
       bar?.update(found.length, { broken: found.filter(({ seeds }) => seeds !== undefined).length });
     }
   });
   bar?.stop();
-  const inOrder = chosen.map((mutant) => found.find((one) => one.mutant === mutant)).filter((one) => !!one);
+  const inOrder = inOrderOf(found);
   if (isJson)
     console.log(JSON.stringify(inOrder.map(({ mutant, ...one }) => ({ name: mutant.name, ...one }))));
-  else for (const one of inOrder) console.log(lineOf(one));
-  if (only === undefined) writePage(inOrder);
+  else if (bar) for (const one of inOrder) console.log(lineOf(one));
   const missed = inOrder.filter(({ mutant, seeds }) => seeds === undefined && mutant.invisible === undefined);
   return missed.length === 0;
 }
+
+const inOrderOf = (found: readonly Planted[]): Planted[] =>
+  found.toSorted((a, b) => mutants.indexOf(a.mutant) - mutants.indexOf(b.mutant));
 
 const lineOf = ({ mutant, seeds, violation }: Planted): string =>
   `${mutant.name}: ${seeds === undefined ? `not found${mutant.invisible ? ` (${mutant.invisible})` : ''}` : `seed ${seeds}, ${violation}`}`;
