@@ -1,6 +1,7 @@
 import type { Context } from 'aws-lambda';
 import { withinTime } from './adapters/deadline';
-import { type OperatorAnswer, operate, operatorRequestSchema } from './operation/operate';
+import { type OperatorAnswer, operate } from './operation/operate';
+import { operatorRequestSchema } from './operation/operator-request';
 import { createOperator } from './runtime/reconciler-wiring';
 
 let operator: ReturnType<typeof createOperator> | undefined;

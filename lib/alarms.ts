@@ -158,7 +158,7 @@ export const alarms = [
     threshold: first,
     compared: atLeast,
     periods: once,
-    // Told once a batch: while nothing is called, it is as it was told last.
+    // Told once a batch and once a run of the reconciler: between them it is as it was told last.
     missing: saysNothing,
   },
   {

@@ -19,7 +19,8 @@ export class Operator extends Construct {
     super(scope, id);
     this.service = new ServiceFunction(this, 'Service', {
       entry: 'operate',
-      description: 'Settles, retries and cancels operations, pauses and resumes the service, for a person',
+      description:
+        'Settles, retries, cancels and audits operations, pauses and resumes the service, for a person',
       parts,
       timeout: Duration.seconds(30),
       secret,

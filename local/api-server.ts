@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { APIGatewayProxyEventV2 } from 'aws-lambda';
 import * as z from 'zod/mini';
+import { bodyWithin, closeServer, listenOnLoopback } from './loopback-server';
 import type { WorkerPool } from './worker-pool';
 
 export interface ApiServer {
@@ -36,7 +36,7 @@ export async function startApiServer(
     serve(request, response).catch(() => response.destroy());
   });
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const body = await bodyOf(request);
+    const body = await bodyWithin(request, maxBodyBytes);
     if (body === undefined) return send(response, 413, {}, '{"message":"Request Entity Too Large"}');
     const event = eventOf(request, body, routeKeys);
     if (!event) return send(response, 404, {}, '{"message":"Not Found"}');
@@ -47,18 +47,10 @@ export async function startApiServer(
     if (!answer?.success) return send(response, 500, {}, '{"message":"Internal Server Error"}');
     send(response, answer.data.statusCode, answer.data.headers ?? {}, answer.data.body ?? '');
   };
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (typeof address !== 'object' || address === null) throw new Error('The API server has no port.');
+  const port = await listenOnLoopback(server);
   return {
-    url: `http://127.0.0.1:${address.port}`,
-    async stop() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
+    url: `http://127.0.0.1:${port}`,
+    stop: () => closeServer(server),
   };
 }
 
@@ -70,18 +62,6 @@ function send(
 ): void {
   const named = Object.entries(headers).map(([name, value]) => [name, String(value)]);
   response.writeHead(status, { 'content-type': 'application/json', ...Object.fromEntries(named) }).end(body);
-}
-
-/** Undefined when it is larger than API Gateway takes. */
-async function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request) {
-    const part = Buffer.from(chunk);
-    bytes += part.length;
-    if (bytes <= maxBodyBytes) chunks.push(part);
-  }
-  return bytes <= maxBodyBytes ? Buffer.concat(chunks) : undefined;
 }
 
 function eventOf(

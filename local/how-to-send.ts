@@ -1,4 +1,4 @@
-/** How to put a job on this stack's queue from elsewhere on this machine. The same texts are in the README. */
+/** How to put a job on this stack's queue from elsewhere on this machine. The same jobs are in the README, with these variables. */
 export function howToSend(queueUrl: string, endpoint: string, apiUrl: string): string {
   const body = JSON.stringify({
     version: 1,
@@ -17,6 +17,10 @@ export function howToSend(queueUrl: string, endpoint: string, apiUrl: string): s
     '{"invoiceId":"11","amountMinor":1250,"currency":"usd","customerId":"cus_A","paymentMethodId":"pm_A"}';
   return `API:   ${apiUrl}
 Queue: ${queueUrl}
+
+For the examples of the README:
+
+  export API_URL=${apiUrl} QUEUE_URL=${queueUrl} ENDPOINT=${endpoint} AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local
 
 Through the API: accept, ask, cancel.
 

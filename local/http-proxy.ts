@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import {
   Agent,
   createServer,
@@ -8,6 +7,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { Listeners } from './listeners';
+import { closeServer, listenOnLoopback } from './loopback-server';
 import { type Answer, applyFault, type Call, type Fault } from './proxy-faults';
 
 export type { Answer, Call, Fault, Verdict } from './proxy-faults';
@@ -79,13 +79,10 @@ export async function startHttpProxy(upstreamPort: number): Promise<HttpProxy> {
     };
     await applyFault(exchange, faultFor(call));
   };
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (typeof address !== 'object' || address === null) throw new Error('The proxy has no port.');
+  const port = await listenOnLoopback(server);
 
   return {
-    url: `http://127.0.0.1:${address.port}`,
+    url: `http://127.0.0.1:${port}`,
     counts: () => ({ ...counts }),
     count: (action) => counts[action] ?? 0,
     resetCounts() {
@@ -100,10 +97,7 @@ export async function startHttpProxy(upstreamPort: number): Promise<HttpProxy> {
       };
     },
     async stop() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
+      await closeServer(server);
       agent.destroy();
     },
   };

@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { bodyWithin, closeServer, listenOnLoopback } from './loopback-server';
 import type { InvocationResult, WorkerPool } from './worker-pool';
 
 export interface LambdaEndpoint {
@@ -28,18 +28,10 @@ export async function startLambdaEndpoint(
   const server = createServer((request, response) => {
     serve(request, response, functions).catch(() => response.destroy());
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (typeof address !== 'object' || address === null) throw new Error('The Lambda endpoint has no port.');
+  const port = await listenOnLoopback(server);
   return {
-    url: `http://127.0.0.1:${address.port}`,
-    async stop() {
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
-    },
+    url: `http://127.0.0.1:${port}`,
+    stop: () => closeServer(server),
   };
 }
 
@@ -48,7 +40,7 @@ async function serve(
   response: ServerResponse,
   functions: Readonly<Record<string, Invokable>>,
 ): Promise<void> {
-  const payload = await payloadOf(request);
+  const payload = await bodyWithin(request, maxPayloadBytes);
   const { pathname } = new URL(request.url ?? '/', 'http://127.0.0.1');
   const name = /^\/2015-03-31\/functions\/([^/]+)\/invocations$/.exec(pathname)?.[1];
   if (request.method !== 'POST' || name === undefined)
@@ -100,18 +92,6 @@ function refuse(response: ServerResponse, statusCode: number, type: string, mess
   response
     .writeHead(statusCode, { 'content-type': 'application/json', 'x-amzn-errortype': type })
     .end(JSON.stringify({ Type: 'User', Message: message, message }));
-}
-
-/** Undefined when it is larger than Lambda takes. */
-async function payloadOf(request: IncomingMessage): Promise<Buffer | undefined> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request) {
-    const part = Buffer.from(chunk);
-    bytes += part.length;
-    if (bytes <= maxPayloadBytes) chunks.push(part);
-  }
-  return bytes <= maxPayloadBytes ? Buffer.concat(chunks) : undefined;
 }
 
 /** An invocation without a payload gets an empty event. */

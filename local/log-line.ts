@@ -13,7 +13,7 @@ const logLine = z.object({
   attempt: z.optional(z.number()),
   outcome: z.optional(z.string()),
   reason: z.optional(z.string()),
-  finding: z.optional(z.string()),
+  found: z.optional(z.string()),
   by: z.optional(z.string()),
   note: z.optional(z.string()),
   problem: z.optional(z.string()),
@@ -40,7 +40,7 @@ export function parseLogLine(line: string): LogLine | undefined {
 
 /** What each run of the reconciler says, one a second on a laptop. What it did to an operation has a line of its own. */
 export const isRoutine = ({ level, message }: LogLine): boolean =>
-  level === 'INFO' && ['reconciler ran', 'open operations'].includes(message);
+  level === 'INFO' && ['due operations', 'open operations'].includes(message);
 
 /** Metrics are JSON too, in CloudWatch's embedded metric format. */
 export const isMetric = (line: string): boolean => line.includes('"_aws"');

@@ -29,6 +29,8 @@ import { type WaitOptions, waitFor } from './wait-for';
 import { createWorkerPool, type WorkerExit, type WorkerLine, type WorkerPool } from './worker-pool';
 
 export interface LocalStackOptions {
+  /** Whether operations may change their key, as after a person's proof of absence. A second movement of money is still a bug. @default false */
+  readonly allowKeyChange?: boolean;
   /** Over `laptopLimits`. */
   readonly limits?: LimitOverrides;
   /** The module with the worker's `handler`, from the project's root or absolute. @default lambdas/work.ts */
@@ -166,7 +168,8 @@ async function start(
       ...(options.stripeLatencyMs !== undefined && { latencyMs: options.stripeLatencyMs }),
     });
     stripe = standIn;
-    closers.push(() => standIn.stop());
+    const { allowKeyChange = false } = options;
+    closers.push(() => standIn.stop({ allowKeyChange }));
   }
   const stripeUrl = stripeOption === 'stand-in' ? stripe?.url : stripeOption.url;
 

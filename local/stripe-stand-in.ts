@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { closeServer, listenOnLoopback } from './loopback-server';
 import { type Account, openAccount } from './stripe-account';
 import { violations } from './stripe-audit';
 import type { LedgerEntry } from './stripe-books';
@@ -101,14 +101,11 @@ export async function startStripeStandIn(options: StripeStandInOptions = {}): Pr
   });
   // Longer than any test: a connection is reset only when a fault says so.
   server.keepAliveTimeout = 600_000;
-  server.listen(port, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('the stand-in listens on no port');
+  const listeningOn = await listenOnLoopback(server, port);
 
   return {
-    url: `http://127.0.0.1:${address.port}`,
-    port: address.port,
+    url: `http://127.0.0.1:${listeningOn}`,
+    port: listeningOn,
     requests: () => requests.map((record) => ({ ...record })),
     openRequests: () => requests.filter((record) => record.endedAtMs === undefined).length,
     ledger: () => [...account.books.ledger],
@@ -122,10 +119,7 @@ export async function startStripeStandIn(options: StripeStandInOptions = {}): Pr
     stop: async ({ allowKeyChange = false } = {}) => {
       if (server.listening) {
         stopping.abort();
-        const closed = once(server, 'close');
-        server.close();
-        server.closeAllConnections();
-        await Promise.all([closed, ...running]);
+        await Promise.all([closeServer(server), ...running]);
         for (const land of [...onTheirWay]) land();
       }
       if (bugs.length > 0)

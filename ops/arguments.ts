@@ -46,3 +46,11 @@ export const words =
       throw new InvalidArgumentError('It looks as if it had a card number in it: leave that out.');
     return trimmed;
   };
+
+/** @returns milliseconds since the epoch */
+export function utcTime(text: string): number {
+  const ms = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?Z$/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms))
+    throw new InvalidArgumentError('It must be ISO 8601 in UTC, such as 2030-01-31T12:00:00Z.');
+  return ms;
+}

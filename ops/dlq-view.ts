@@ -1,4 +1,5 @@
 import type { HeldMessage } from './dead-letter-queue';
+import { stateText } from './operation-view';
 import { nameOf } from './session';
 import { counted, duration, iso, table, yesNo } from './text';
 import type { Kind, Redrive, Verdict } from './verdict';
@@ -50,12 +51,7 @@ export function listOf(judged: readonly Judged[], nowMs: number): string {
   );
 }
 
-export const stateOf = ({ operation }: Verdict): string => {
-  if (!operation) return '-';
-  return operation.state === 'parked' && operation.parkedReason
-    ? `parked: ${operation.parkedReason}`
-    : operation.state;
-};
+export const stateOf = ({ operation }: Verdict): string => (operation ? stateText(operation) : '-');
 
 export const redriveText = (redrive: Redrive): string =>
   'why' in redrive ? `${redrive.outcome}: ${redrive.why}` : redrive.outcome;

@@ -9,6 +9,8 @@ const answer = z.object({
   said: z.string(),
   /** The record as it is now. */
   operation: z.optional(z.record(z.string(), z.unknown())),
+  /** A page of an audit, for its command to read. */
+  audit: z.optional(z.unknown()),
   checks: z.optional(z.array(z.object({ name: z.string(), ok: z.boolean(), said: z.string() }))),
 });
 

@@ -5,7 +5,7 @@ import { nameOf, type Session } from './session';
 import { visible } from './text';
 
 /** What a person established about an operation. */
-export type Finding =
+export type Established =
   /** The reference of the PaymentIntent or Refund that succeeded. */
   | { readonly succeeded: string; readonly evidence?: string | undefined }
   /** It never happened, and why that is certain. */
@@ -18,13 +18,17 @@ export async function operationReconcile(session: Session, id: OperationId): Pro
 }
 
 /** `operation settle` */
-export async function operationSettle(session: Session, id: OperationId, finding: Finding): Promise<Report> {
+export async function operationSettle(
+  session: Session,
+  id: OperationId,
+  established: Established,
+): Promise<Report> {
   const name = `operation ${nameOf(id)} of ${session.target.name}`;
   const question =
-    'absent' in finding
-      ? `Record that ${name} never happened at Stripe (evidence: ${finding.evidence})? If it did happen, a retry charges a second time.`
-      : `Record that ${name} succeeded as ${finding.succeeded}?`;
-  return change(session, id, 'settle', question, finding);
+    'absent' in established
+      ? `Record that ${name} never happened at Stripe (evidence: ${established.evidence})? If it did happen, a retry charges a second time.`
+      : `Record that ${name} succeeded as ${established.succeeded}?`;
+  return change(session, id, 'settle', question, established);
 }
 
 /** `operation retry` */

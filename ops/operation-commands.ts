@@ -5,7 +5,7 @@ import { states } from '../lambdas/operation/state';
 import { operationName, reference, tenantName, wholeNumber, words } from './arguments';
 import { CalledWrongly } from './failure';
 import {
-  type Finding,
+  type Established,
   operationCancel,
   operationReconcile,
   operationRetry,
@@ -69,7 +69,7 @@ and what a message will bring back, is not among them: show it by its id. MONEY:
       reference,
     )
     .option('--absent', 'it never happened; needs --evidence')
-    .option('--evidence <text>', 'how that is known, 10 to 200 characters', words(10, 200))
+    .option('--evidence <text>', 'how that is known, 10 to 120 characters', words(10, 120))
     .addHelpText(
       'after',
       `
@@ -78,8 +78,8 @@ time: look in Stripe's dashboard for the metadata tenantId and operationId first
 Who settled it, and why, is kept in the record.`,
     )
     .action((id: OperationId, _: unknown, command: Command) => {
-      const finding = findingFrom(settleOptions.parse(command.opts()));
-      return act((session) => operationSettle(session, id, finding));
+      const established = establishedFrom(settleOptions.parse(command.opts()));
+      return act((session) => operationSettle(session, id, established));
     });
 
   named(operation, 'cancel')
@@ -90,7 +90,7 @@ Who settled it, and why, is kept in the record.`,
 const named = (parent: Command, name: string): Command =>
   parent.command(name).argument('<tenant/operation>', 'the operation, such as North/O7', operationName);
 
-function findingFrom({ succeeded, absent, evidence }: z.infer<typeof settleOptions>): Finding {
+function establishedFrom({ succeeded, absent, evidence }: z.infer<typeof settleOptions>): Established {
   if (succeeded !== undefined && absent === undefined) return { succeeded, ...(evidence && { evidence }) };
   if (absent === undefined || succeeded !== undefined)
     throw new CalledWrongly('say what you found: either --succeeded REFERENCE or --absent --evidence TEXT');

@@ -4,6 +4,7 @@ import { viewOf } from '../lambdas/http/view';
 import type { Operation } from '../lambdas/operation/operation';
 import type { State } from '../lambdas/operation/state';
 import type { Report } from './io';
+import { stateText } from './operation-view';
 import { nameOf, type Session } from './session';
 import { counted, duration, iso, table, yesNo } from './text';
 
@@ -87,9 +88,7 @@ const listOf = (operations: readonly Operation[], nowMs: number): string =>
     operations.map((operation) => [
       nameOf(operation),
       operation.type,
-      operation.parkedReason && operation.state === 'parked'
-        ? `parked: ${operation.parkedReason}`
-        : operation.state,
+      stateText(operation),
       yesNo(viewOf(operation).effectPossible),
       String(operation.attemptCount),
       duration(nowMs - operation.createdAtMs),

@@ -4,11 +4,11 @@ import { fields, moment, yesNo } from './text';
 
 /** A record as a person reads it, one fact a line. */
 export function operationText(operation: Operation, nowMs: number): string {
-  const { state, parkedReason, result, error, input } = operation;
+  const { result, error, input } = operation;
   return fields([
     ['operation', `${operation.tenantId}/${operation.operationId}`],
     ['type', operation.type],
-    ['state', state === 'parked' && parkedReason ? `parked: ${parkedReason}` : state],
+    ['state', stateText(operation)],
     ['money may have moved', yesNo(viewOf(operation).effectPossible)],
     ['effect possible since', moment(operation.effectPossibleSinceMs, nowMs)],
     ['reference at Stripe', operation.providerRef],
@@ -32,6 +32,10 @@ export function operationText(operation: Operation, nowMs: number): string {
     ['key at Stripe', operation.providerKey],
   ]);
 }
+
+/** The state, and why it is parked. */
+export const stateText = ({ state, parkedReason }: Operation): string =>
+  state === 'parked' && parkedReason ? `parked: ${parkedReason}` : state;
 
 const interventionText = ({ action, by, atMs, evidence }: Intervention, nowMs: number): string =>
   [`${action} by ${by}, ${moment(atMs, nowMs)}`, ...(evidence === undefined ? [] : [evidence])].join(': ');

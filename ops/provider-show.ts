@@ -63,7 +63,7 @@ const statesOf = ({ target }: Session): Promise<ProviderState[]> =>
   // It only reads here, and a read may be repeated.
   new DynamoDbProviderSwitch(target.table, target.table, target.limits).states();
 
-/** A pause is of all parts, and says the most. */
+/** A pause is of all shards, and says the most. */
 const breakerOf = (states: readonly ProviderState[]): Breaker | undefined => {
   const breakers = states.flatMap(({ breaker }) => breaker ?? []);
   return breakers.find(({ reason }) => reason === 'paused') ?? breakers[0];
@@ -81,7 +81,7 @@ function meaningOf({ reason }: Breaker): string {
 }
 
 const ofParts = (stopped: number, all: number): string =>
-  all === 1 || stopped === all ? '' : ` (in ${stopped} of ${counted(all, 'part')})`;
+  all === 1 || stopped === all ? '' : ` (in ${stopped} of ${counted(all, 'shard')})`;
 
 const viewOf = ({ reason, openedAtMs, probeAtMs, note }: Breaker): object => ({
   reason,
@@ -92,7 +92,7 @@ const viewOf = ({ reason, openedAtMs, probeAtMs, note }: Breaker): object => ({
 
 const dailyItem = z.object({ callsDay: z.optional(z.string()), calls: z.optional(z.number()) });
 
-/** Calls of the whole service in this UTC day: the first part of the record counts them. */
+/** Calls of the whole service in this UTC day: the first shard counts them. */
 async function callsOf({ target }: Session, nowMs: number): Promise<number> {
   const [item] = await target.table.read([providerPartition(0)]);
   const day = dailyItem.safeParse(item ?? {});

@@ -1,11 +1,13 @@
 import type { Command } from 'commander';
 import * as z from 'zod/mini';
-import { tenantName, words } from './arguments';
+import { tenantName, utcTime, words } from './arguments';
+import { providerAudit } from './provider-audit';
 import { providerCheck, providerPause, providerResume } from './provider-change';
 import { providerShow } from './provider-show';
 import type { Act } from './session';
 import { tenantShow } from './tenant-show';
 
+const auditOptions = z.object({ since: z.number(), adopt: z.optional(z.boolean()) });
 const pauseOptions = z.object({ reason: z.string() });
 
 /** What operations share: their tenant's places, and the way to Stripe. */
@@ -39,6 +41,15 @@ export function serviceCommands(program: Command, act: Act): void {
     .command('resume')
     .description('lets calls be made again after a pause')
     .action(() => act(providerResume));
+  provider
+    .command('audit')
+    .description('compares what moved money at Stripe with the records: after a restore some are missing')
+    .requiredOption('--since <time>', 'ISO 8601 in UTC, such as 2030-01-31T12:00:00Z', utcTime)
+    .option('--adopt', 'give what has no record one, succeeded, so that it is never charged again')
+    .action((_: unknown, command: Command) => {
+      const { since, adopt = false } = auditOptions.parse(command.opts());
+      return act((session) => providerAudit(session, since, adopt));
+    });
   provider
     .command('check')
     .description('checks that Stripe can be reached, takes the key, and allows what the service does')

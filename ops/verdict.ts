@@ -2,7 +2,7 @@ import { operationPartition, readOperation } from '../lambdas/adapters/operation
 import { table } from '../lambdas/adapters/table';
 import type { TableClient } from '../lambdas/adapters/table-client';
 import { viewOf } from '../lambdas/http/view';
-import { type Decision, decide } from '../lambdas/operation/delivery';
+import { type Decision, decide, directRefund } from '../lambdas/operation/delivery';
 import { digestOf } from '../lambdas/operation/digest';
 import type { Limits } from '../lambdas/operation/limits';
 import { currentVersion, type Message, type Parsed, parseMessage } from '../lambdas/operation/message';
@@ -119,10 +119,8 @@ function judgeJob(
   nowMs: number,
 ): Pick<Verdict, 'kind' | 'redrive' | 'problem'> {
   const { tenantId, operationId } = message;
-  if (message.type === 'refund' && !operation && !limits.allowDirectRefunds) {
-    const problem = 'refunds are accepted by the API only; the setting allowDirectRefunds would allow them';
-    return { kind: 'DIRECT_REFUND', redrive: { outcome: 'refused', why: 'direct_refund' }, problem };
-  }
+  const refused = directRefund(message, operation, limits);
+  if (refused) return { kind: 'DIRECT_REFUND', redrive: redriveOf(refused), problem: refused.problem };
   const inputDigest = digestOf(message);
   // As the worker will decide on it, if nothing changes until then.
   const sentAtMs = Math.max(nowMs, (operation?.parkedAtMs ?? 0) + 1);

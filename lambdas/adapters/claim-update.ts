@@ -27,7 +27,7 @@ export const claimClauses = {
   /** G9: a wish to cancel is granted instead, where no effect is possible. */
   wanted: '(attribute_not_exists(#cancelRequestedAtMs) OR attribute_exists(#effectPossibleSinceMs))',
   /** G8: what turns out to be a retry needs a token. */
-  isFirst: '#attemptCount = :zero',
+  isFirst: '(#attemptCount = :zero AND #redriveCount = :zero)',
   /** Past its deadline only what was attempted before goes on. */
   inTime: '(#deadlineAtMs > :updatedAtMs OR #attemptCount > :zero)',
   /** Only a message that was sent after the operation was parked, and a bounded number of times. */
@@ -76,6 +76,7 @@ export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalU
       windowOpensAtMs: request.windowOpensAtMs,
       effectSinceMs: request.effectSinceMs,
       ...redrive,
+      ...(redrive && paidBy === 'probe' ? { maxAttempts: redrive.maxAttempts + 1 } : {}),
     },
   };
 }

@@ -123,7 +123,7 @@ export class DynamoDbProviderSwitch implements ProviderSwitch {
   }
 }
 
-export const switchClauses = {
+const switchClauses = {
   any: '(attribute_exists(pk) OR attribute_not_exists(pk))',
   /** G8: the tokens that were looked at are still there, and of this window. */
   hasTokens: '#windowStartMs = :windowStartMs AND #retryTokens >= :cost',

@@ -2,6 +2,7 @@ import type { Limits } from '../operation/limits';
 import type { Operation, OperationId, RefundPart } from '../operation/operation';
 import {
   type AcceptRequest,
+  type AdoptRequest,
   type ClaimRequest,
   type ClaimWrite,
   type DeferRequest,
@@ -20,6 +21,7 @@ import { claimUpdate } from './claim-update';
 import { operationFromItem, operationPartition, readOperation } from './operation-item';
 import {
   acceptUpdate,
+  adoptUpdate,
   cancelRequestUpdate,
   cancelUpdate,
   deferUpdate,
@@ -51,9 +53,10 @@ export class DynamoDbStore implements OperationStore, DueOperations {
     const items = await this.client.read([
       ...ids.map(operationPartition),
       ...tenantIds.map(tenantPartition),
-      ...(providerShard === undefined ? [] : [providerPartition(providerShard)]),
+      // A person's pause is in the first shard, also before the others exist.
+      ...(providerShard === undefined ? [] : [0, providerShard].map(providerPartition)),
     ]);
-    let provider: ProviderState | undefined;
+    const shards = new Map<number, ProviderState>();
     const operations = new Map<string, Operation>();
     const unreadable = new Set<string>();
     const tenants = new Map<string, Tenant>();
@@ -65,13 +68,18 @@ export class DynamoDbStore implements OperationStore, DueOperations {
         if (tenant) tenants.set(tenant.tenantId, tenant);
         else unreadableTenants.add(key.join('#'));
       } else if (kind === 'provider') {
-        provider = readProvider(item);
+        const state = readProvider(item);
+        if (state) shards.set(state.shard, state);
       } else {
         const operation = readOperation(item);
         if (operation) operations.set(keyOf(operation), operation);
         else unreadable.add(key.join('#'));
       }
     }
+    const provider =
+      providerShard === undefined
+        ? undefined
+        : pausedBy(shards.get(0), shards.get(providerShard), providerShard);
     return { operations, unreadable, tenants, unreadableTenants, provider };
   }
 
@@ -132,6 +140,12 @@ export class DynamoDbStore implements OperationStore, DueOperations {
 
   requestCancel(request: UnclaimedRequest): Promise<Written> {
     return this.#write(request.seen, cancelRequestUpdate(request));
+  }
+
+  adopt(request: AdoptRequest): Promise<Written> {
+    const isOurs = ({ intervention, updatedAtMs }: Operation) =>
+      intervention?.action === 'adopted' && updatedAtMs === request.nowMs;
+    return this.#write(request.id, adoptUpdate(request, this.limits), isOurs);
   }
 
   intervene(request: Parameters<OperationStore['intervene']>[0]): Promise<Written> {
@@ -195,3 +209,15 @@ export class DynamoDbStore implements OperationStore, DueOperations {
       : { kind: 'superseded', operation };
   }
 }
+
+/** A shard as it is, and paused where the first one is. */
+function pausedBy(
+  first: ProviderState | undefined,
+  own: ProviderState | undefined,
+  shard: number,
+): ProviderState | undefined {
+  if (first?.breaker?.reason !== 'paused') return own;
+  return { ...noCalls, ...own, shard, breaker: first.breaker };
+}
+
+const noCalls = { windowStartMs: 0, windowCalls: 0, windowFailures: 0, retryTokens: 0 };

@@ -25,7 +25,7 @@ export async function runOnce<C, O, D>(key: string, context: Context, steps: Ste
   const layer = new ClaimLayer(steps);
   const run = makeIdempotent((_key: string) => layer.attempt(), {
     persistenceStore: layer,
-    config: new IdempotencyConfig({ throwOnNoIdempotencyKey: true, lambdaContext: context }),
+    config: configOf(context),
   });
   try {
     await run(key);
@@ -34,6 +34,16 @@ export async function runOnce<C, O, D>(key: string, context: Context, steps: Ste
   }
   return layer.disposition();
 }
+
+/** One for an invocation's messages: each has its own table of JMESPath functions, none of which is used here. */
+function configOf(context: Context): IdempotencyConfig {
+  const known = configs.get(context);
+  if (known) return known;
+  const config = new IdempotencyConfig({ throwOnNoIdempotencyKey: true, lambdaContext: context });
+  configs.set(context, config);
+  return config;
+}
+const configs = new WeakMap<Context, IdempotencyConfig>();
 
 /** One per message. The stock DynamoDB layer replaces and deletes records; this one leaves both to the claim's conditions. */
 class ClaimLayer<C, O, D> extends BasePersistenceLayer {

@@ -35,7 +35,7 @@ const record = {
   escalatedAtMs: z.optional(ms),
   intervention: z.optional(
     z.object({
-      action: z.enum(['settled', 'proven_absent', 'retried', 'cancelled', 'discarded']),
+      action: z.enum(['settled', 'proven_absent', 'retried', 'cancelled', 'discarded', 'adopted']),
       by: z.string(),
       atMs: ms,
       evidence: z.optional(z.string()),

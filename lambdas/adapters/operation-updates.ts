@@ -2,6 +2,7 @@ import type { Limits } from '../operation/limits';
 import type { Operation } from '../operation/operation';
 import type {
   AcceptRequest,
+  AdoptRequest,
   DeferRequest,
   OperationStore,
   ParkRequest,
@@ -22,6 +23,22 @@ import {
 } from './operation-parts';
 import { settleClauses } from './settle-update';
 import type { ConditionalUpdate } from './table-client';
+
+/** What the writes below need beside the clauses of claims and settles. */
+const clauses = {
+  /** A worker that is alive settles by itself: only a dead one's claim is left to wait. */
+  lapsed: '#leaseExpiresAtMs < :nowMs',
+  /** No claim holds it, and it has not ended. */
+  waits: '#state IN (:queued, :parked)',
+  /** Nothing that may have moved money is called failed. */
+  unattempted: '#attemptCount = :zero AND attribute_not_exists(#effectPossibleSinceMs)',
+  /** G9: nothing that may have moved money is called cancelled. */
+  noEffectPossible: 'attribute_not_exists(#effectPossibleSinceMs)',
+  /** Of two runs of the reconciler one takes an operation, and none takes one that went on since. */
+  dueAsSeen: '#state = :seenState AND #dueAtMs = :seenDueAtMs',
+  /** Only a record that has ended has an end of its retention. */
+  hasEnded: 'attribute_exists(#expiresAtSeconds)',
+} as const;
 
 /** Parks an operation that no live claim holds, if it still is as it was seen. */
 export function parkUpdate(
@@ -68,8 +85,8 @@ export function deferUpdate(
   const { neverSeen, sameInputs, queued, redriven } = claimClauses;
   const attend = due(bound, limits, dueAtMs);
   if (seen?.state === 'running') {
-    const lapsed = `${asSeen(seen)} AND #leaseExpiresAtMs < :nowMs`;
-    return { condition: lapsed, assign: attend, values: { ...seenValues(seen), nowMs } };
+    const condition = `${asSeen(seen)} AND ${clauses.lapsed}`;
+    return { condition, assign: attend, values: { ...seenValues(seen), nowMs } };
   }
   if (seen && redrive) {
     return {
@@ -94,8 +111,7 @@ export function failUpdate(
   limits: Limits,
 ): ConditionalUpdate {
   const { neverSeen, sameInputs } = claimClauses;
-  const waits = '#state IN (:queued, :parked)';
-  const unattempted = '#attemptCount = :zero AND attribute_not_exists(#effectPossibleSinceMs)';
+  const { waits, unattempted } = clauses;
   return {
     condition: `${neverSeen} OR (${sameInputs} AND ${waits} AND ${unattempted})`,
     assign: { state: 'failed', error, updatedAtMs: nowMs, ...retention(limits, nowMs) },
@@ -108,13 +124,14 @@ export function failUpdate(
 /** G9: only where no claim holds the operation and no effect is possible. */
 export function cancelUpdate({ seen, nowMs }: UnclaimedRequest, limits: Limits): ConditionalUpdate {
   return {
-    condition: `${asSeen(seen)} AND #state IN (:queued, :parked) AND attribute_not_exists(#effectPossibleSinceMs)`,
+    condition: `${asSeen(seen)} AND ${clauses.waits} AND ${clauses.noEffectPossible}`,
     assign: { state: 'cancelled', updatedAtMs: nowMs, ...retention(limits, nowMs) },
     remove: [...attention, ...park, 'error'],
     values: seenValues(seen),
   };
 }
 
+/** The wish to cancel, kept until it can be granted. */
 export function cancelRequestUpdate({ seen, nowMs }: UnclaimedRequest): ConditionalUpdate {
   return {
     condition: `${asSeen(seen)} AND ${settleClauses.isOpen}`,
@@ -123,12 +140,34 @@ export function cancelRequestUpdate({ seen, nowMs }: UnclaimedRequest): Conditio
   };
 }
 
+/** The record of an effect that had none. */
+export function adoptUpdate(
+  { bound, outcome: { providerRef, result }, nowMs, intervention }: AdoptRequest,
+  limits: Limits,
+): ConditionalUpdate {
+  return {
+    condition: claimClauses.neverSeen,
+    assign: {
+      ...initial(bound),
+      state: 'succeeded',
+      attemptCount: 1,
+      providerRef,
+      result,
+      intervention,
+      updatedAtMs: nowMs,
+      ...retention(limits, nowMs),
+    },
+  };
+}
+
 /** What a person did to an operation, beside what came of it. */
 export function interventionUpdate({
   seen,
   intervention,
 }: Parameters<OperationStore['intervene']>[0]): ConditionalUpdate {
-  return { condition: asSeen(seen), assign: { intervention }, values: seenValues(seen) };
+  // A person who looked at it starts the count of its redrives anew.
+  const anew = intervention.action === 'retried' ? { redriveCount: 0 } : {};
+  return { condition: asSeen(seen), assign: { intervention, ...anew }, values: seenValues(seen) };
 }
 
 /** The next due time, if nobody moved it meanwhile. */
@@ -138,7 +177,7 @@ export function postponeUpdate(
   escalatedAtMs: number | undefined,
 ): ConditionalUpdate {
   return {
-    condition: '#state = :seenState AND #dueAtMs = :seenDueAtMs',
+    condition: clauses.dueAsSeen,
     assign: { dueAtMs: nextDueAtMs, escalatedAtMs },
     values: { seenState: state, seenDueAtMs: dueAtMs },
   };
@@ -146,5 +185,5 @@ export function postponeUpdate(
 
 /** Moves the end of a terminal record's retention. */
 export function retentionUpdate(limits: Limits, nowMs: number): ConditionalUpdate {
-  return { condition: 'attribute_exists(#expiresAtSeconds)', assign: retention(limits, nowMs) };
+  return { condition: clauses.hasEnded, assign: retention(limits, nowMs) };
 }

@@ -10,7 +10,8 @@ const item = z.object({
   windowCalls: count,
   windowFailures: count,
   retryTokens: count,
-  breakerReason: z.optional(z.enum(openReasons)),
+  // A reason of a newer build stops calls all the same.
+  breakerReason: z.optional(z.catch(z.enum(openReasons), 'paused')),
   breakerOpenedAtMs: z.optional(z.number()),
   breakerProbeAtMs: z.optional(z.number()),
   breakerNote: z.optional(z.string()),

@@ -17,6 +17,8 @@ import type { ConditionalUpdate } from './table-client';
 export const settleClauses = {
   /** G4: a worker that lost its claim writes nothing. */
   claimIsCurrent: '#state = :running AND #claimId = :claimId',
+  /** Of two proofs of absence at once, one gives the key to go on with. */
+  keyIsSeen: '#providerKey = :seenKey',
   /** A reconciliation leaves a live attempt alone: it wins. */
   isUnheld: '(#state <> :running OR #leaseExpiresAtMs < :updatedAtMs)',
   /** Proof that the effect exists settles whatever claim is current, and never a terminal state. */
@@ -31,7 +33,7 @@ export const settleClauses = {
 
 export function settleUpdate(request: SettleRequest, limits: Limits): ConditionalUpdate {
   const { operation, settlement, nowMs, sentAtMs, intervention } = request;
-  const { claimIsCurrent, isOpen, isUnheld, isUnsettled, effectIsOwn } = settleClauses;
+  const { claimIsCurrent, isOpen, isUnheld, isUnsettled, effectIsOwn, keyIsSeen } = settleClauses;
   const isClaim = request.by === 'claim';
   const holds = isClaim ? claimIsCurrent : `${asSeen(operation)} AND ${isUnheld}`;
   const values = isClaim ? { claimId: operation.claimId } : seenValues(operation);
@@ -40,7 +42,13 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
     case 'succeeded': {
       const { providerRef, result } = settlement;
       const assign = { ...common, providerRef, result, ...retention(limits, nowMs) };
-      return { condition: isOpen, assign, remove: [...lease, ...park, ...attention, 'error'] };
+      // A person's word is no proof of the provider's: a live attempt wins.
+      const word = { condition: `${holds} AND ${isOpen}`, values };
+      return {
+        ...(intervention ? word : { condition: isOpen }),
+        assign,
+        remove: [...lease, ...park, ...attention, 'error'],
+      };
     }
     case 'failed': {
       const { providerRef, error } = settlement;
@@ -67,8 +75,8 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
       const remove = request.dueAtMs === undefined ? attention : [];
       if (settlement.effect === 'absent') {
         return {
-          condition: holds,
-          values: { ...values, one: 1, maxAttempts: limits.maxAttempts },
+          condition: `${holds} AND ${keyIsSeen}`,
+          values: { ...values, one: 1, maxAttempts: limits.maxAttempts, seenKey: operation.providerKey },
           assign: { ...common, absentProvenAtMs: nowMs, providerKey: settlement.providerKey, ...attend },
           set: beginRedrive,
           remove: [...remove, ...lease, ...effect, ...park, 'error', 'escalatedAtMs'],

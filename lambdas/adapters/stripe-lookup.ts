@@ -74,9 +74,16 @@ export async function inspectEffect(
   if (!parsed?.success) return { finding: notTold(outcome), owner: 'unmarked' };
   const { metadata } = parsed.data;
   const isMarked = metadata?.tenantId !== undefined || metadata?.operationId !== undefined;
-  const owner = isOf(parsed.data, operation) ? 'this' : isMarked ? 'another' : 'unmarked';
+  const isForeign = isMarked || !isForSame(parsed.data, operation);
+  const owner = isOf(parsed.data, operation) ? 'this' : isForeign ? 'another' : 'unmarked';
   return { finding: findingOf(outcome), owner };
 }
+
+/** An effect without our marks is of no other customer, and a refund of the charge that the operation names. */
+const isForSame = (object: Listed, operation: Operation): boolean =>
+  operation.type === 'charge'
+    ? (object.customer ?? operation.input.customerId) === operation.input.customerId
+    : object.payment_intent === operation.chargeRef;
 
 /**
  * What a key needs: to list and to create payments and refunds. Creating is asked for without any parameters, which
@@ -207,14 +214,14 @@ async function firstOf(
 }
 
 /** Stripe refused to tell, or could not be asked. */
-function notTold(outcome: Outcome): Inspection['finding'] {
+export function notTold(outcome: Outcome): Extract<Finding, { kind: 'unknown' | 'unavailable' }> {
   const { kind } = outcome;
   const health = healthOf(outcome);
   const reason = 'reason' in outcome ? outcome.reason : 'error' in outcome ? outcome.error.code : kind;
   return health === 'well' ? { kind: 'unknown', reason } : { kind: 'unavailable', reason };
 }
 
-const outOfTime = { kind: 'unavailable', reason: 'out_of_time' } as const;
+export const outOfTime = { kind: 'unavailable', reason: 'out_of_time' } as const;
 
 const isMissing = (answer: Answer): boolean =>
   'error' in answer &&
@@ -246,6 +253,8 @@ async function listAll(
 const listed = z.looseObject({
   id: z.string(),
   metadata: z.nullish(z.record(z.string(), z.string())),
+  customer: z.optional(z.unknown()),
+  payment_intent: z.optional(z.unknown()),
 });
 type Listed = z.infer<typeof listed>;
 const list = z.object({ data: z.array(listed), has_more: z.boolean() });

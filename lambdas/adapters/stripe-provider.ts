@@ -1,8 +1,9 @@
 import * as z from 'zod/mini';
 import type { Operation } from '../operation/operation';
 import type { Finding, OperationError, Outcome } from '../operation/outcome';
-import type { Check, Clock, Inspection, Provider } from '../operation/ports';
+import type { Check, Clock, EffectsPage, EffectsRequest, Inspection, Provider } from '../operation/ports';
 import { answerOf, type StripeCall, StripeClients } from './stripe-client';
+import { effectsPage } from './stripe-effects';
 import type { ApiKey } from './stripe-key';
 import { cancelIntent, checkKey, findCharge, findRefund, inspectEffect } from './stripe-lookup';
 import { chargeOutcomeOf, intentIn, refundOutcomeOf } from './stripe-outcome';
@@ -62,6 +63,11 @@ export class StripeProvider implements Provider {
     return 'owner' in inspected
       ? inspected
       : { finding: { kind: 'unavailable', reason: inspected.reason }, owner: 'unmarked' };
+  }
+
+  async effects(request: EffectsRequest, timeoutMs: number): Promise<EffectsPage> {
+    const page = await this.#withKey<EffectsPage>(timeoutMs, (call) => effectsPage(call, request));
+    return page.kind === 'notSent' ? { kind: 'unavailable', reason: page.reason } : page;
   }
 
   async check(timeoutMs: number): Promise<readonly Check[]> {

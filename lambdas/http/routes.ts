@@ -8,7 +8,7 @@ export const routes = {
 
 export type Route = keyof typeof routes;
 
-export const isRoute = (name: string): name is Route => Object.hasOwn(routes, name);
+const isRoute = (name: string): name is Route => Object.hasOwn(routes, name);
 export const allRoutes: readonly Route[] = Object.keys(routes).filter(isRoute);
 
 /** What API Gateway calls a route, such as `GET /tenants/{tenantId}/operations/{operationId}`. */

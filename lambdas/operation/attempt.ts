@@ -18,6 +18,7 @@ import {
   type Disposition,
   deadlineMs,
   decide,
+  directRefund,
   isRetry,
   windowOpensAtMs,
 } from './delivery';
@@ -167,11 +168,8 @@ function decideWith(
 ): Decision {
   const { limits } = ports;
   const { message } = delivery;
-  if (message.type === 'refund' && !operation && !limits.allowDirectRefunds) {
-    const problem =
-      'refunds are accepted by the API only; the setting allowDirectRefunds would allow them here';
-    return { kind: 'reject', reason: 'direct_refund', problem };
-  }
+  const refused = directRefund(message, operation, limits);
+  if (refused) return refused;
   const decision = decide(delivery, operation, limits, nowMs);
   if (decision.kind !== 'claim') return decision;
   if (message.type === 'refund') {
@@ -246,10 +244,13 @@ async function reconcileNow(
   slot: SlotRequest,
 ): Promise<Disposition> {
   const { ports, delivery } = cycle;
+  const away = ports.gate.question(delivery.receiveCount);
+  if (away) return carryOut(cycle, seen, shut(away));
   const hasSlot = hasBounds(ports.limits);
   const taken = hasSlot ? await ports.tenants.takeSlot(slot) : 'taken';
   if (taken !== 'taken') return carryOut(cycle, seen, noSlot(cycle, taken, slot.nowMs));
-  const found = await reconcile(ports, seen);
+  // Due in the index too, in case that this delivery was the last one and gets no further.
+  const found = await reconcile(ports, seen, slot.leaseExpiresAtMs + graceMs);
   if (hasSlot) await release(ports, seen, slot.claimId, false);
   switch (found.kind) {
     case 'settled':

@@ -36,7 +36,11 @@ export async function bringOn(ports: BringOnPorts, untilMs: number): Promise<Bro
   const run = { isProviderAway: await isProviderAway(ports) };
   for await (const page of ports.due.pages(ports.clock())) {
     await inLanes(page, lanes, untilMs, ports, async (operation) => {
-      done[await bringOnOne(ports, operation, run).catch(() => 'failed' as const)] += 1;
+      const fate = bringOnOne(ports, operation, run).catch((error: unknown) => {
+        ports.telemetry.tolerated('a due operation could not be brought on', operation, error);
+        return 'failed' as const;
+      });
+      done[await fate] += 1;
     });
     if (ports.clock() >= untilMs) break;
   }
@@ -109,7 +113,7 @@ async function follow(ports: BringOnPorts, operation: Operation, found: Reconcil
     case 'unavailable':
       // Its worker died, and its message may be in the dead-letter queue: the same key again tells more.
       if (operation.state === 'running') return send(ports, operation);
-      return found.kind === 'open' ? lookLater(ports, operation) : 'left';
+      return lookLater(ports, operation, found.kind);
   }
 }
 
@@ -120,10 +124,15 @@ async function send({ due, queue, clock }: BringOnPorts, operation: Operation): 
 }
 
 /** Further out each time; after an hour a person is told. What is settling takes its time: its alarm looks at its age. */
-async function lookLater({ due, clock, telemetry }: BringOnPorts, operation: Operation): Promise<Fate> {
+async function lookLater(
+  { due, clock, telemetry }: BringOnPorts,
+  operation: Operation,
+  why: 'open' | 'unavailable',
+): Promise<Fate> {
   const nowMs = clock();
   const ageMs = nowMs - (operation.parkedAtMs ?? operation.updatedAtMs);
-  const nextMs = nowMs + Math.min(6 * hourMs, Math.max(minuteMs, Math.round(ageMs / 4)));
+  const backOffMs = Math.min(6 * hourMs, Math.max(minuteMs, Math.round(ageMs / 4)));
+  const nextMs = nowMs + (why === 'open' ? backOffMs : minuteMs);
   const isNews = operation.state === 'parked' && ageMs >= hourMs && operation.escalatedAtMs === undefined;
   const isWritten = await due.postpone(operation, nextMs, isNews ? nowMs : undefined);
   if (!isNews || !isWritten) return 'left';

@@ -78,10 +78,9 @@ export async function carryOut(
   const nowMs = ports.clock();
   const id = delivery.message;
   switch (decision.kind) {
-    // Another write came first: the next delivery finds out what it means.
     case 'claim':
     case 'reconcile':
-      return carryOut(cycle, seen, deferral(ports, delivery, 'contended'));
+      return contended(cycle, seen);
     case 'defer': {
       if (!keepsWaitInTable(ports, delivery, decision.delaySeconds) || !mayBeKept(cycle, seen, nowMs))
         return decision;

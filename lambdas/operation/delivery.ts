@@ -1,4 +1,4 @@
-import type { Limits } from './limits';
+import { type Limits, leaseMs } from './limits';
 import type { Message } from './message';
 import type { Operation } from './operation';
 import type { OperationError } from './outcome';
@@ -42,6 +42,20 @@ export type Decision =
   | { readonly kind: 'fail'; readonly error: OperationError }
   | { readonly kind: 'cancel' };
 
+/** Of a refund that nobody accepted, where only the API may: without a record it came straight to the queue. */
+export const directRefund = (
+  { type }: Message,
+  operation: Operation | undefined,
+  { allowDirectRefunds }: Limits,
+): Extract<Disposition, { kind: 'reject' }> | undefined =>
+  type !== 'refund' || operation || allowDirectRefunds
+    ? undefined
+    : {
+        kind: 'reject',
+        reason: 'direct_refund',
+        problem: 'refunds are accepted by the API only; the setting allowDirectRefunds would allow them here',
+      };
+
 /** A parked operation may be redriven so often, each time with a fresh set of attempts. */
 export const maxRedrives = 5;
 
@@ -49,13 +63,11 @@ const hourMs = 3_600_000;
 
 /** An effect that became possible at this time or before is outside the provider window. */
 export const windowOpensAtMs = (limits: Limits, nowMs: number): number =>
-  nowMs - limits.providerWindowHours * hourMs;
+  nowMs - limits.providerWindowHours * hourMs + leaseMs(limits);
 
 /** What the provider window counts from: the first possible effect, or the listing that proved that there was none. */
-export const windowSinceMs = (
-  { effectPossibleSinceMs, absentProvenAtMs }: Operation,
-  nowMs: number,
-): number => effectPossibleSinceMs ?? absentProvenAtMs ?? nowMs;
+const windowSinceMs = ({ effectPossibleSinceMs, absentProvenAtMs }: Operation, nowMs: number): number =>
+  effectPossibleSinceMs ?? absentProvenAtMs ?? nowMs;
 
 /** The provider only repeats what it saved under the key: nothing but a person's proof of absence gives it a new one. */
 export const isKeySpent = ({ parkedReason }: Operation): boolean =>
@@ -63,7 +75,8 @@ export const isKeySpent = ({ parkedReason }: Operation): boolean =>
 
 /** An attempt was made before, or the operation was given up before: the retry budget pays for the next one. */
 export const isRetry = (operation: Operation | undefined): boolean =>
-  operation !== undefined && (operation.attemptCount > 0 || operation.state === 'parked');
+  operation !== undefined &&
+  (operation.attemptCount > 0 || operation.redriveCount > 0 || operation.state === 'parked');
 
 /** What the record as it is means for a delivery. Also the answer when a write is superseded. */
 export function decide(
@@ -107,7 +120,7 @@ export function deadlineMs({ deadlineAt }: Message, limits: Limits, nowMs: numbe
 }
 
 /** What was attempted before goes on, whatever its deadline says. */
-const isPastDeadline = (
+export const isPastDeadline = (
   { attemptCount, effectPossibleSinceMs, deadlineAtMs }: Operation,
   nowMs: number,
 ): boolean => attemptCount === 0 && effectPossibleSinceMs === undefined && deadlineAtMs <= nowMs;

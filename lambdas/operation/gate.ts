@@ -65,6 +65,14 @@ export class Gate {
     return isRetry && left <= 0 ? this.#noBudget(receiveCount) : undefined;
   }
 
+  /** Why a question that moves no money waits: the provider is not well. A person's pause does not stop it. */
+  question(receiveCount: number): Shut | undefined {
+    const breaker = this.seen?.breaker;
+    if (!breaker || breaker.reason === 'paused' || (breaker.probeAtMs ?? 0) <= this.ports.clock())
+      return undefined;
+    return this.#shut(breaker, receiveCount);
+  }
+
   /**
    * Lets one attempt pass, or says why not. `leave` gives back what it took, where no attempt comes of it.
    * @param leaseExpiresAtMs when the claim to come would end: a probe that dies holds the others up no longer

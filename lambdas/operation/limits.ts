@@ -56,11 +56,11 @@ const limitsSchema = z.object({
   breakerMinCalls: z._default(wholeNumber(1, 10_000), 20),
   /** How long the breaker stays open before it lets one probe through. */
   breakerOpenSeconds: z._default(wholeNumber(1, 3600), 30),
-  /** Parts of the provider's record, each with its share of the floor, and its own percentage and breaker: each batch writes one of them once, and a part takes about 1000 writes a second. */
+  /** Shards of the provider's record, each with its share of the floor, and its own percentage and breaker: each batch writes one of them once, and a shard takes about 1000 writes a second. */
   providerShards: z._default(wholeNumber(1, 100), 1),
   /** The longest that one provider call may take. */
   providerTimeoutSeconds: z._default(wholeNumber(1, 80), 10),
-  /** No provider POST later than this after an effect became possible: Stripe may forget a key once it is 24 h old. https://docs.stripe.com/api/idempotent_requests */
+  /** No provider POST later than this, less the length of a lease, after an effect became possible: Stripe may forget a key once it is 24 h old. https://docs.stripe.com/api/idempotent_requests */
   providerWindowHours: z._default(wholeNumber(1, 23), 23),
   /** No request is assumed to land later than this after its attempt's lease ended. */
   quietHours: z._default(wholeNumber(1, 23), 1),
@@ -114,6 +114,10 @@ export function unknownLimits(overrides: object): string[] {
 export function visibilityTimeoutSeconds(limits: Limits): number {
   return 6 * limits.workerTimeoutSeconds + limits.batchWindowSeconds;
 }
+
+/** The longest that a claim holds its operation. */
+export const leaseMs = ({ workerTimeoutSeconds, leaseMarginSeconds }: Limits): number =>
+  (workerTimeoutSeconds + leaseMarginSeconds) * 1000;
 
 /** What is kept of the worker's time for settling after the provider call: a quarter of it, at most 2 s. */
 export function settleReserveMs(limits: Limits): number {

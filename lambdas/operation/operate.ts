@@ -1,51 +1,20 @@
-import * as z from 'zod/mini';
+import { type Audit, audit } from './audit';
 import { cancel } from './cancel';
-import { isKeySpent } from './delivery';
+import { isKeySpent, isPastDeadline } from './delivery';
 import { providerTimeoutMs } from './limits';
-import { idPattern } from './message-fields';
 import { type Intervention, type Operation, type OperationId, UnreadableRecord } from './operation';
+import type { OperatorRequest } from './operator-request';
 import { type Inspection, type JobQueue, keyOf, type ProviderSwitch, type ProviderTelemetry } from './ports';
-import { absenceProven, quietEndMs, type ReconcilePorts, reconcile } from './reconcile';
+import { absenceProven, quietEndMs, type ReconcilePorts, reconcile, settleSeen } from './reconcile';
 import { isTerminal, type Settlement } from './state';
 
 export interface OperatePorts extends ReconcilePorts {
   readonly queue: JobQueue;
   readonly providerSwitch: ProviderSwitch;
   readonly providerTelemetry: ProviderTelemetry;
+  readonly providerKeyPrefix: string;
 }
 
-const id = z.string().check(z.regex(idPattern));
-/** Who asks: a person's name, as the record and the log show it. */
-const by = z.string().check(z.minLength(1), z.maxLength(64));
-const evidence = z.string().check(z.minLength(10), z.maxLength(200));
-const one = { tenantId: id, operationId: id, by };
-
-/** What a person may ask for beside the API. */
-export const operatorRequestSchema = z.union([
-  z.strictObject({
-    action: z.literal('settle'),
-    ...one,
-    /** The PaymentIntent or Refund that is the operation's effect. */
-    succeeded: z.string().check(z.regex(/^(pi|re|pyr)_[A-Za-z0-9_]{1,100}$/)),
-    evidence: z.optional(evidence),
-  }),
-  z.strictObject({
-    action: z.literal('settle'),
-    ...one,
-    absent: z.literal(true),
-    /** How the person knows that there is no effect, and that none is on its way. */
-    evidence,
-  }),
-  z.strictObject({ action: z.enum(['retry', 'cancel', 'discard']), ...one }),
-  z.strictObject({
-    action: z.literal('pause'),
-    by,
-    reason: z.string().check(z.minLength(1), z.maxLength(200)),
-  }),
-  z.strictObject({ action: z.literal('resume'), by }),
-  z.strictObject({ action: z.literal('check') }),
-]);
-export type OperatorRequest = z.infer<typeof operatorRequestSchema>;
 type Of<Action extends OperatorRequest['action']> = Extract<OperatorRequest, { action: Action }>;
 
 export interface OperatorAnswer {
@@ -54,12 +23,15 @@ export interface OperatorAnswer {
   /** What was done, or why not and what to do instead. */
   readonly said: string;
   readonly operation?: Operation;
+  readonly audit?: Audit;
   readonly checks?: readonly { readonly name: string; readonly ok: boolean; readonly said: string }[];
 }
 
 /** Does what a person asks for. Money moves only by the next attempt of an operation, under all of its guarantees. */
 export async function operate(ports: OperatePorts, request: OperatorRequest): Promise<OperatorAnswer> {
   switch (request.action) {
+    case 'audit':
+      return auditPage(ports, request);
     case 'pause':
       return pause(ports, request);
     case 'resume':
@@ -192,6 +164,12 @@ async function retry(
       seen,
     );
   }
+  if (isPastDeadline(seen, ports.clock())) {
+    return refused(
+      'Its deadline has passed and it was never attempted: it would only fail. Enqueue it under a new id, if it is still wanted.',
+      seen,
+    );
+  }
   const answer = await intervene(ports, seen, { action: 'retried', by });
   if (!answer.done) return answer;
   await ports.queue.send(seen);
@@ -250,24 +228,17 @@ async function settle(
   who: Omit<Intervention, 'atMs'>,
 ): Promise<OperatorAnswer> {
   const nowMs = ports.clock();
-  const write = await ports.store.settle({
-    operation: seen,
-    by: 'reconciliation',
-    settlement,
-    nowMs,
-    sentAtMs: 0,
-    intervention: interventionOf(who, nowMs),
-    ...(settlement.state === 'queued' ? { dueAtMs: nowMs + 60_000 } : {}),
-  });
-  if (write.kind === 'superseded') return refused('It changed meanwhile: look at it again.', write.operation);
-  ports.telemetry.changed(write.operation, seen.state);
-  ports.telemetry.intervened(write.operation, interventionOf(who, nowMs));
-  if (settlement.state === 'queued') {
-    await ports.queue.send(write.operation);
-    const said = `Its absence is on record: ${nameOf(seen)} runs again under a new key.`;
-    return { done: true, said, operation: write.operation };
-  }
-  return { done: true, said: `${nameOf(seen)} is ${settlement.state}.`, operation: write.operation };
+  const intervention = interventionOf(who, nowMs);
+  const settled = await settleSeen(ports, seen, settlement, { dueAtMs: nowMs + 60_000, intervention });
+  if (settled.kind === 'superseded')
+    return refused('It changed meanwhile: look at it again.', settled.operation);
+  const { operation } = settled;
+  ports.telemetry.intervened(operation, intervention);
+  if (settled.kind === 'settled')
+    return { done: true, said: `${nameOf(seen)} is ${operation.state}.`, operation };
+  await ports.queue.send(operation);
+  const said = `Its absence is on record: ${nameOf(seen)} runs again under a new key.`;
+  return { done: true, said, operation };
 }
 
 async function intervene(
@@ -326,6 +297,18 @@ async function check({ provider, limits }: OperatePorts): Promise<OperatorAnswer
     done: bad === 0,
     said: bad === 0 ? 'The key may do all that is needed.' : `${bad} of ${checks.length} checks failed.`,
     checks,
+  };
+}
+
+async function auditPage(ports: OperatePorts, request: Of<'audit'>): Promise<OperatorAnswer> {
+  const { after, ...rest } = request;
+  const found = await audit(ports, { ...rest, ...(after === undefined ? {} : { after }) });
+  if (found.kind === 'untold') return refused(`Stripe's list could not be read: ${found.reason}.`);
+  const count = found.discrepancies.length;
+  return {
+    done: true,
+    said: `${found.read} were read, ${count} do not agree with their records.`,
+    audit: found,
   };
 }
 

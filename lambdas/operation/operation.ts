@@ -80,9 +80,9 @@ export interface RefundPart {
   readonly reservedAtMs: number;
 }
 
-/** `by` is who says so, at most 64 characters; `evidence` what it rests on, at most 200. */
+/** `by` is who says so, at most 64 characters; `evidence` what it rests on, at most 120. */
 export interface Intervention {
-  readonly action: 'settled' | 'proven_absent' | 'retried' | 'cancelled' | 'discarded';
+  readonly action: 'settled' | 'proven_absent' | 'retried' | 'cancelled' | 'discarded' | 'adopted';
   readonly by: string;
   readonly atMs: number;
   readonly evidence?: string;

@@ -1,3 +1,4 @@
+import type { Message } from './message';
 import type { Bound, Intervention, Job, Operation, OperationId, RefundPart } from './operation';
 import type { Finding, OperationError, Outcome } from './outcome';
 import type { Breaker, ProviderState } from './provider-state';
@@ -82,6 +83,11 @@ export interface AcceptRequest extends UnattemptedRequest {
   readonly dueAtMs: number;
 }
 
+export interface AdoptRequest extends UnattemptedRequest {
+  readonly outcome: Extract<Outcome, { kind: 'succeeded' }>;
+  readonly intervention: Intervention;
+}
+
 export interface DeferRequest extends UnattemptedRequest {
   readonly seen: Operation | undefined;
   /** Of a parked operation: it waits as a redrive that was begun. */
@@ -122,6 +128,8 @@ export interface OperationStore {
     refundId: string,
     part: Pick<RefundPart, 'amountMinor'> & Partial<RefundPart>,
   ): Promise<void>;
+  /** Gives an effect that has no record one, succeeded. Superseded by any record. */
+  adopt(request: AdoptRequest): Promise<Written>;
   /** Records what a person did to it, if it still is as it was seen. */
   intervene(request: UnclaimedRequest & { readonly intervention: Intervention }): Promise<Written>;
   /** Moves the end of a terminal record's retention to a full period from now. */
@@ -224,6 +232,8 @@ export interface Provider {
   find(operation: Operation, timeoutMs: number): Promise<Finding>;
   /** Reads one effect and says whose it is. Changes nothing. */
   inspect(operation: Operation, providerRef: string, timeoutMs: number): Promise<Inspection>;
+  /** A page of what moved money, or is about to, under keys of this service. */
+  effects(request: EffectsRequest, timeoutMs: number): Promise<EffectsPage>;
   /** Whether the key may do all that the service needs. Moves no money. */
   check(timeoutMs: number): Promise<readonly Check[]>;
   /** Which parameters a new operation's attempts are built with: the oldest that say all of its inputs. */
@@ -235,6 +245,31 @@ export interface Inspection {
   /** Whether its metadata names the operation, another one, or none. */
   readonly owner: 'this' | 'another' | 'unmarked';
 }
+
+export interface EffectsRequest {
+  readonly type: Operation['type'];
+  readonly sinceMs: number;
+  /** The last of the page before. */
+  readonly after?: string;
+  readonly providerKeyPrefix: string;
+}
+
+/** What moved money at the provider, as it says itself. */
+export interface Effect extends OperationId {
+  readonly providerKey: string;
+  readonly outcome: Extract<Outcome, { kind: 'succeeded' | 'accepted' }>;
+  /** The message that asked for it, where the provider still tells all of it: it digests as the metadata says. */
+  readonly message?: Message;
+}
+
+export type EffectsPage =
+  | {
+      readonly kind: 'page';
+      readonly read: number;
+      readonly effects: readonly Effect[];
+      readonly after?: string;
+    }
+  | Extract<Finding, { kind: 'unknown' | 'unavailable' }>;
 
 export interface Check {
   readonly name: string;
@@ -268,7 +303,7 @@ export interface OperationTelemetry {
   kept(operation: Operation, reason: string, dueAtMs: number): void;
 }
 
-/** Told of the breaker's changes, and once a batch how budget and breaker stand. */
+/** Told of the breaker's changes, and once a batch and once a run of the reconciler how budget and breaker stand. */
 export interface ProviderTelemetry {
   provider(state: ProviderState): void;
   breaker(change: 'opened' | 'closed' | 'probed', reason: Breaker['reason'], details?: object): void;

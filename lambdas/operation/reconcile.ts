@@ -1,7 +1,7 @@
 import { isKeySpent, maxRedrives } from './delivery';
 import { type GiveBackPorts, giveBack } from './give-back';
 import { type Limits, providerTimeoutMs } from './limits';
-import type { Operation } from './operation';
+import type { Intervention, Operation } from './operation';
 import type { Finding } from './outcome';
 import type { Clock, Provider } from './ports';
 import { type Settlement, settlementOf } from './state';
@@ -39,7 +39,7 @@ export async function reconcile(
   const meaning = meaningOf(finding, seen, limits, clock());
   telemetry.reconciled(seen, finding.kind, 'reason' in meaning ? meaning.reason : undefined);
   if ('kind' in meaning) return meaning;
-  return write(ports, seen, meaning, dueAtMs);
+  return settleSeen(ports, seen, meaning, { ...(dueAtMs === undefined ? {} : { dueAtMs }) });
 }
 
 type Undecided = Extract<Reconciled, { kind: 'open' | 'unavailable' }>;
@@ -63,7 +63,9 @@ function meaningOf(finding: Finding, seen: Operation, limits: Limits, nowMs: num
 /** Absence is proof only where the provider never returned a reference, and no request can still be on its way. */
 function absent(seen: Operation, limits: Limits, nowMs: number): Settlement | Undecided {
   if (seen.providerRef !== undefined) return open('reference_not_listed');
-  if (nowMs < quietEndMs(seen, limits)) return open('quiet_hour');
+  // Nothing was called since the last proof: there is no request that could be on its way.
+  const mayLand = seen.effectPossibleSinceMs !== undefined;
+  if (mayLand && nowMs < quietEndMs(seen, limits)) return open('quiet_hour');
   if (seen.cancelRequestedAtMs !== undefined) return { state: 'cancelled' };
   // The provider said that it was done before, and nothing that was done is ours.
   if (seen.parkedReason === 'effect_exists' && seen.error) return { state: 'failed', error: seen.error };
@@ -83,12 +85,18 @@ export const absenceProven = (providerKey: string): Settlement => ({
 export const quietEndMs = ({ leaseExpiresAtMs, updatedAtMs }: Operation, limits: Limits): number =>
   (leaseExpiresAtMs ?? updatedAtMs) + limits.quietHours * 3_600_000;
 
-async function write(
-  ports: ReconcilePorts,
+/**
+ * Writes what was established about an operation that no live claim holds, if it still is as it was read, and gives back
+ * what it held.
+ * @param dueAtMs when the reconciler sends it again, where it is queued
+ * @param intervention the person on whose word it is settled
+ */
+export async function settleSeen(
+  ports: Omit<ReconcilePorts, 'provider'>,
   seen: Operation,
   settlement: Settlement,
-  dueAtMs: number | undefined,
-): Promise<Reconciled> {
+  { dueAtMs, intervention }: { readonly dueAtMs?: number; readonly intervention?: Intervention },
+): Promise<Extract<Reconciled, { kind: 'settled' | 'absent' | 'superseded' }>> {
   const { store, telemetry, clock } = ports;
   const { kind, operation } = await store.settle({
     operation: seen,
@@ -96,6 +104,7 @@ async function write(
     settlement,
     nowMs: clock(),
     sentAtMs: 0,
+    ...(intervention === undefined ? {} : { intervention }),
     ...(settlement.state === 'queued' && dueAtMs !== undefined ? { dueAtMs } : {}),
   });
   if (kind === 'superseded' || !operation) {

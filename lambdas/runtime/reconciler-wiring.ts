@@ -42,6 +42,7 @@ function create(variables: Variables) {
     providerTelemetry: telemetry,
     clock,
     limits,
+    providerKeyPrefix: environment.providerKeyPrefix,
   };
   return {
     portsOf: (requestId: string) => ({ ...ports, telemetry: telemetry.of({ requestId }) }),

@@ -135,7 +135,7 @@ function textOf({ message, to, attempt, outcome, ...log }: LogLine): string {
     to === undefined ? message : undefined,
     to === 'running' ? `attempt ${attempt}` : undefined,
     outcome === to ? undefined : outcome,
-    log.finding,
+    log.found,
     log.parkedReason,
     log.errorCode,
     log.problem ?? log.reason,

@@ -1,9 +1,9 @@
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import * as z from 'zod/mini';
+import { bodyWithin, closeServer, listenOnLoopback } from '../loopback-server';
 import type { LocalStack } from '../stack';
 import { type Action, actionSchema, createActions, type Said } from './actions';
 import { type Refusal, refusalOf, securityHeaders } from './guard';
@@ -110,10 +110,7 @@ export async function startConsole(
     url: `http://127.0.0.1:${port}`,
     async stop() {
       await live.stop();
-      const closed = once(server, 'close');
-      server.close();
-      server.closeAllConnections();
-      await closed;
+      await closeServer(server);
       sqs.destroy();
     },
   };
@@ -126,44 +123,25 @@ const wait = (busyWith: string): Said => ({
 
 /** @returns the port that it got */
 async function listen(server: Server, wanted: number | undefined): Promise<number> {
-  const on = async (port: number) => {
-    server.listen(port, '127.0.0.1');
-    await once(server, 'listening');
-  };
   try {
-    await on(wanted ?? defaultPort);
+    return await listenOnLoopback(server, wanted ?? defaultPort);
   } catch (error) {
     const isTaken = Object(error).code === 'EADDRINUSE';
     if (!isTaken) throw error;
     if (wanted !== undefined) throw new Error(`Port ${wanted} is taken; choose another one with --port.`);
-    await on(0);
+    return listenOnLoopback(server);
   }
-  const address = server.address();
-  if (typeof address !== 'object' || address === null) throw new Error('The console listens on no port.');
-  return address.port;
 }
 
 async function readAction(request: IncomingMessage): Promise<Action | Refusal> {
   const [type = ''] = (request.headers['content-type'] ?? '').split(';');
   if (type.trim().toLowerCase() !== 'application/json')
     return { status: 415, problem: 'The body must be application/json.' };
-  const body = await readBody(request);
+  const body = await bodyWithin(request, maxBodyBytes);
   if (body === undefined) return { status: 413, problem: `The body may have ${maxBodyBytes} bytes.` };
-  const parsed = actionSchema.safeParse(jsonFrom(body));
+  const parsed = actionSchema.safeParse(jsonFrom(body.toString('utf8')));
   if (parsed.success) return parsed.data;
   return { status: 400, problem: `No such action: ${z.prettifyError(parsed.error)}` };
-}
-
-/** Undefined when it is too large; the rest is then not kept. */
-async function readBody(request: IncomingMessage): Promise<string | undefined> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request) {
-    const part = Buffer.from(chunk);
-    bytes += part.length;
-    if (bytes <= maxBodyBytes) chunks.push(part);
-  }
-  return bytes <= maxBodyBytes ? Buffer.concat(chunks).toString('utf8') : undefined;
 }
 
 function jsonFrom(body: string): unknown {

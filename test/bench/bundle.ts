@@ -1,51 +1,71 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { build, type Format } from 'esbuild';
 import { bundling } from '../../lib/service-function';
+import { environment } from './bench';
 
-const starts = 21;
+/** Fresh processes that load each bundle. */
+export const starts = 21;
+
 const projectRoot = join(__dirname, '..', '..');
-const variants: readonly { format: Format; mainFields: string[] }[] = [
-  { format: 'cjs', mainFields: bundling.mainFields },
-  { format: 'esm', mainFields: bundling.mainFields },
-  { format: 'cjs', mainFields: ['main', 'module'] },
-];
 
-/** Bundles the worker in each format, measures size and module load, and writes docs/benchmarks.md. */
-async function main(): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'charge-once-bench-'));
-  try {
-    const files = await Promise.all(variants.map((variant) => bundle(folder, variant)));
-    const loads = medianLoads(files);
-    const rows = variants.map(({ format, mainFields }, index) => {
-      const code = readFileSync(files[index] ?? '');
-      const [load = 0, first = 1] = [loads[index], loads[0]];
-      return `| ${format}, ${mainFields.join(' before ')} | ${kilobytes(code.length)} | ${kilobytes(gzipSync(code).length)} | ${load.toFixed(0)} | ${(load / first).toFixed(2)} |`;
-    });
-    const table = [
-      '| bundle of `lambdas/work.ts` | kB | kB gzip | load, ms | ratio |',
-      '|---|---|---|---|---|',
-      ...rows,
-    ].join('\n');
-    console.log(table);
-    writeFileSync(join(projectRoot, 'docs', 'benchmarks.md'), page(table));
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
+/** What is bundled, and how. The first two are as they would be deployed. */
+const variants = [
+  { title: 'our worker, cjs', entry: 'lambdas/work.ts', format: 'cjs', mainFields: bundling.mainFields },
+  {
+    title: 'the stock consumer, cjs',
+    entry: 'test/bench/stock/handler.ts',
+    format: 'cjs',
+    mainFields: bundling.mainFields,
+  },
+  { title: 'our worker, esm', entry: 'lambdas/work.ts', format: 'esm', mainFields: bundling.mainFields },
+  {
+    title: 'our worker, cjs, `main` before `module`',
+    entry: 'lambdas/work.ts',
+    format: 'cjs',
+    mainFields: ['main', 'module'],
+  },
+] as const satisfies readonly { title: string; entry: string; format: Format; mainFields: string[] }[];
+
+export interface MeasuredBundle {
+  readonly title: string;
+  readonly kilobytes: number;
+  readonly gzipKilobytes: number;
+  /** Median. */
+  readonly loadMs: number;
 }
 
-async function bundle(folder: string, { format, mainFields }: (typeof variants)[number]): Promise<string> {
-  const outfile = join(folder, `${format}-${mainFields[0]}.${format === 'esm' ? 'mjs' : 'js'}`);
+/** Size and module load of our worker and of the stock consumer as they are deployed, and of our worker otherwise. */
+export async function measureBundles(folder: string): Promise<MeasuredBundle[]> {
+  const files = await Promise.all(
+    variants.map(({ entry, format, mainFields }, index) =>
+      bundle(entry, join(folder, `${index}.${format === 'esm' ? 'mjs' : 'js'}`), format, mainFields),
+    ),
+  );
+  const loads = medianLoads(files);
+  return variants.map(({ title }, index) => {
+    const code = readFileSync(files[index] ?? '');
+    const gzipKilobytes = gzipSync(code).length / 1000;
+    return { title, kilobytes: code.length / 1000, gzipKilobytes, loadMs: loads[index] ?? 0 };
+  });
+}
+
+/** Bundles a program as functions are bundled for AWS. @returns the file */
+export async function bundle(
+  entry: string,
+  outfile: string,
+  format: Format = 'cjs',
+  mainFields: readonly string[] = bundling.mainFields,
+): Promise<string> {
   await build({
-    entryPoints: [join(projectRoot, 'lambdas', 'work.ts')],
+    entryPoints: [join(projectRoot, entry)],
     bundle: true,
     platform: 'node',
     outfile,
     format,
-    mainFields,
+    mainFields: [...mainFields],
     target: bundling.target,
     minify: bundling.minify,
     sourcemap: bundling.sourceMap,
@@ -62,31 +82,12 @@ async function bundle(folder: string, { format, mainFields }: (typeof variants)[
 /** Medians of the module's load in fresh processes, the variants in turns so that they share the machine's moods. */
 function medianLoads(files: readonly string[]): number[] {
   const times = files.map((): number[] => []);
+  const env = { ...process.env, ...environment(true) };
   for (let start = 0; start < starts; start++) {
     for (const [index, file] of files.entries()) {
       const program = `const t = performance.now(); import(${JSON.stringify(file)}).then(() => console.log(performance.now() - t))`;
-      times[index]?.push(Number(execFileSync(process.execPath, ['-e', program], { encoding: 'utf8' })));
+      times[index]?.push(Number(execFileSync(process.execPath, ['-e', program], { encoding: 'utf8', env })));
     }
   }
   return times.map((measured) => measured.toSorted((a, b) => a - b)[Math.floor(starts / 2)] ?? 0);
 }
-
-const kilobytes = (bytes: number): string => (bytes / 1000).toFixed(0);
-
-const page = (table: string): string => `# Benchmarks
-
-Written by \`npm run bench\`. Times are medians of ${starts} fresh processes on one machine, in turns; the ratios say more than
-the milliseconds do.
-
-## The worker's bundle
-
-${table}
-
-Everything is inside, minified. CommonJS is what is deployed, because it loads fastest; the packages' ES modules come first,
-because only from them can the bundler leave out what nobody uses.
-`;
-
-main().catch((error: unknown) => {
-  console.error(error);
-  process.exitCode = 1;
-});

@@ -9,7 +9,7 @@ let bench: ApiBench;
 beforeAll(async () => {
   // One attempt in doubt parks an operation.
   bench = await startApiBench({
-    limits: { maxAttempts: 1, workerTimeoutSeconds: 10, providerTimeoutSeconds: 2 },
+    limits: { maxAttempts: 1, workerTimeoutSeconds: 20, providerTimeoutSeconds: 5 },
   });
 });
 afterAll(async () => {
@@ -31,6 +31,7 @@ const operateOn = ({ tenantId, operationId }: Named, request: object) =>
 const later = (hours: number) => bench.stack.clock.advance(hours * hourMs);
 const creations = { method: 'POST', path: '/v1/payment_intents' } as const;
 const lists = { method: 'GET', path: '/v1/payment_intents' } as const;
+const refundCreations = { method: 'POST', path: '/v1/refunds' } as const;
 const isDone = async (of: object) => (await bench.deliver([record(of)])).length === 0;
 
 let customers = 0;
@@ -90,6 +91,14 @@ async function accepted(): Promise<Job> {
   return charge;
 }
 
+/** A refund of a charge, accepted by the API. */
+async function acceptedRefund(charge: Job, amountMinor: number) {
+  const refund = refundOf(charge, amountMinor);
+  const path = `/tenants/${refund.tenantId}/refunds/${refund.operationId}`;
+  expect((await bench.request('PUT', path, { body: refund.input })).status).toBe(202);
+  return refund;
+}
+
 const paymentOf = ({ operationId }: Named): string => {
   const [intent] = bench.stripe
     .paymentIntents()
@@ -99,17 +108,20 @@ const paymentOf = ({ operationId }: Named): string => {
 };
 
 /** A payment that somebody made by hand. */
-async function byHand(params: Readonly<Record<string, string>> = {}): Promise<string> {
-  const response = await fetch(`${bench.stripe.url}/v1/payment_intents`, {
+const byHand = (params: Readonly<Record<string, string>> = {}): Promise<string> =>
+  madeByHand(creations.path, {
+    amount: '1999',
+    currency: 'usd',
+    payment_method: 'pm_A',
+    confirm: 'true',
+    ...params,
+  });
+
+async function madeByHand(path: string, params: Readonly<Record<string, string>>): Promise<string> {
+  const response = await fetch(`${bench.stripe.url}${path}`, {
     method: 'POST',
     headers: { authorization: 'Bearer sk_test_local_stand_in' },
-    body: new URLSearchParams({
-      amount: '1999',
-      currency: 'usd',
-      payment_method: 'pm_A',
-      confirm: 'true',
-      ...params,
-    }),
+    body: new URLSearchParams(params),
   });
   return String(Object(await response.json()).id);
 }
@@ -208,16 +220,57 @@ describe('settled as succeeded', () => {
   test('is what its own refund did, and refused by a payment in its place', async () => {
     const charge = await inDoubt('done');
     await settle(charge, paymentOf(charge));
-    const refund = refundOf(charge, 500);
-    const { tenantId, operationId } = refund;
-    const path = `/tenants/${tenantId}/refunds/${operationId}`;
-    expect((await bench.request('PUT', path, { body: refund.input })).status).toBe(202);
+    const refund = await acceptedRefund(charge, 500);
+    const { operationId } = refund;
     bench.stripe.fault({ kind: 'reset', effect: 'done' }, { operationId, path: '/v1/refunds' });
     await bench.drain();
     const [made] = bench.stripe.refunds().filter(({ metadata }) => metadata.operationId === operationId);
     await expectRefusal(refund, () => settle(refund, paymentOf(charge)), /could not be read/);
     expect(await settle(refund, made?.id ?? '')).toMatchObject({ done: true });
     expect(await recordOf(refund)).toMatchObject({ state: 'succeeded', providerRef: made?.id });
+  });
+
+  test('is refused by a refund of another charge, whatever the evidence', async () => {
+    const [charge, other] = [await succeeded(), await succeeded()];
+    const foreign = await madeByHand(refundCreations.path, {
+      payment_intent: paymentOf(other),
+      amount: '500',
+    });
+    const refund = await acceptedRefund(charge, 500);
+    await expectRefusal(refund, () => settle(refund, foreign, { evidence }), /belongs to another operation/);
+    await bench.drain();
+    expect(await recordOf(refund)).toMatchObject({ state: 'succeeded' });
+  });
+
+  test('is refused where a worker took it up while the payment was read: its own call wins', async () => {
+    const charge = await accepted();
+    const payment = await byHand();
+    const claimed = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<void>();
+    const call = async () => {
+      claimed.resolve();
+      await answered.promise;
+    };
+    let worked: Promise<unknown> = Promise.resolve();
+    const work = async () => {
+      worked = isDone(charge);
+      await claimed.promise;
+    };
+    const hook = { kind: 'hook', at: 'beforeEffect' } as const;
+    bench.stripe.fault({ ...hook, run: call }, { operationId: charge.operationId, ...creations });
+    bench.stripe.fault({ ...hook, run: work }, { method: 'GET', path: `${creations.path}/${payment}` });
+    const answer = await settle(charge, payment, { evidence });
+    answered.resolve();
+    await worked;
+    expect(answer).toMatchObject({
+      done: false,
+      said: expect.stringMatching(/look at it again|A worker runs it/),
+    });
+    expect(await evidenceFor(charge)).toMatchObject({
+      charges: 1,
+      record: { state: 'succeeded', providerRef: paymentOf(charge) },
+    });
+    await bench.drain();
   });
 });
 
@@ -306,6 +359,56 @@ describe('proven absent', () => {
     expect(cancelled.record).not.toHaveProperty('effectPossibleSinceMs');
   });
 
+  test('and cancelled gives the place back that it was accepted on', async () => {
+    const charge = await accepted();
+    dieAfterClaim(bench, charge);
+    await isDone(charge);
+    await pastTheLease(bench);
+    await later(2);
+    await bench.postCancel(charge);
+    expect(await prove(charge)).toMatchObject({ done: true, operation: { state: 'cancelled' } });
+    expect(await bench.stack.item(`tenant#${charge.tenantId}`)).toHaveProperty('accepted', {});
+    await bench.drain();
+  });
+
+  test('and cancelled gives the part of the charge back that a refund held', async () => {
+    const charge = await succeeded();
+    const refund = await acceptedRefund(charge, 1000);
+    bench.stripe.fault({ kind: 'reset', effect: 'none' }, refundCreations);
+    await isDone(refund);
+    expect(await recordOf(charge)).toMatchObject({ refundedMinor: 1000 });
+    await later(2);
+    await bench.postCancel(refund);
+    expect(await prove(refund)).toMatchObject({ done: true, operation: { state: 'cancelled' } });
+    expect(await recordOf(charge)).toMatchObject({ refundedMinor: 0 });
+    await bench.drain();
+  });
+
+  test('keeps the longest evidence in a record of less than 1 024 bytes, or every write costs double', async () => {
+    const charge = chargeOf({
+      tenantId: 't'.repeat(36),
+      operationId: 'o'.repeat(36),
+      input: {
+        invoiceId: 'i'.repeat(36),
+        customerId: 'cus_SzQ8nBkGZ8jDqp',
+        paymentMethodId: 'pm_1MqLiJLkdIwHu7ixUEgbFdYF',
+      },
+    });
+    expect((await bench.charge(charge)).status).toBe(202);
+    bench.stripe.fault({ kind: 'reset', effect: 'none' }, { operationId: charge.operationId, ...creations });
+    await isDone(charge);
+    await later(2);
+    const longest = 'e'.repeat(120);
+    const proof = { action: 'settle', absent: true, evidence: longest };
+    expect(await operateOn(charge, proof)).toMatchObject({ done: true });
+    bench.stripe.fault({ kind: 'reset', effect: 'none' }, { operationId: charge.operationId, ...creations });
+    await isDone(charge);
+    const again = await recordOf(charge);
+    expect(again).toMatchObject({ state: 'parked', intervention: { evidence: longest } });
+    expect(bytesOf(again ?? {})).toBeLessThan(1024);
+    await bench.drain();
+  });
+
   test('is refused where no effect is possible, and where Stripe has taken it', async () => {
     const charge = await accepted();
     await expectRefusal(charge, () => prove(charge), /No effect is possible/);
@@ -335,6 +438,36 @@ describe('retried', () => {
       keys: [expect.any(String)],
       record: { state: 'succeeded', attemptCount: 2, redriveCount: 1 },
     });
+  });
+
+  test('runs also after as many redrives as are allowed: their count starts anew', async () => {
+    const charge = fresh();
+    const refusal = { kind: 'answer', status: 403 } as const;
+    bench.stripe.fault(refusal, { operationId: charge.operationId, ...creations, times: 6 });
+    for (let delivery = 1; delivery <= 6; delivery++) {
+      expect(await isDone(charge)).toBe(false);
+      await bench.stack.clock.advance(bench.stack.limits.providerTimeoutSeconds * 1000 + 1);
+    }
+    expect(await recordOf(charge)).toMatchObject({ state: 'parked', redriveCount: 5, attemptCount: 0 });
+    // Nobody but a person makes it run again.
+    expect(await isDone(charge)).toBe(false);
+    expect((await evidenceFor(charge)).posts).toBe(6);
+    expect(await retry(charge)).toMatchObject({ done: true });
+    await bench.stack.clock.advance(1000);
+    await bench.drain();
+    expect(await evidenceFor(charge)).toMatchObject({
+      charges: 1,
+      posts: 7,
+      record: { state: 'succeeded', redriveCount: 1 },
+    });
+  });
+
+  test('is refused past the deadline of what was never attempted: it would only fail', async () => {
+    const charge = fresh();
+    bench.stripe.fault({ kind: 'answer', status: 403 }, { operationId: charge.operationId, ...creations });
+    expect(await isDone(charge)).toBe(false);
+    await later(bench.stack.limits.deadlineHours + 1);
+    await expectRefusal(charge, () => retry(charge), /deadline/);
   });
 
   test('is refused where Stripe only repeats itself under its key', async () => {
@@ -491,7 +624,7 @@ describe('whatever is asked for', () => {
     ['an absence without evidence', { ...one, action: 'settle', absent: true }],
     ['an absence that is false', { ...one, action: 'settle', absent: false, evidence }],
     ['evidence that says nothing', { ...one, action: 'settle', absent: true, evidence: 'none' }],
-    ['evidence without end', { ...one, action: 'settle', absent: true, evidence: 'e'.repeat(201) }],
+    ['evidence without end', { ...one, action: 'settle', absent: true, evidence: 'e'.repeat(121) }],
     ['a pause without a reason', { action: 'pause', by }],
     ['a resume by nobody', { action: 'resume' }],
     ['more than is known', { ...one, action: 'retry', force: true }],
@@ -601,3 +734,21 @@ describe('a check', () => {
     });
   });
 });
+
+/**
+ * As DynamoDB counts: names and texts in UTF-8; a number about half its digits and one; a map three and one for each
+ * member. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html
+ */
+function bytesOf(item: object): number {
+  return Object.entries(item).reduce(
+    (sum, [name, value]) => sum + Buffer.byteLength(name) + bytesOfValue(value),
+    0,
+  );
+}
+
+function bytesOfValue(value: unknown): number {
+  if (typeof value === 'string') return Buffer.byteLength(value);
+  if (typeof value === 'number') return Math.ceil(String(Math.abs(value)).length / 2) + 1;
+  if (typeof value === 'object' && value !== null) return 3 + bytesOf(value) + Object.keys(value).length;
+  throw new Error(`No record holds ${String(value)}`);
+}

@@ -1,7 +1,7 @@
 import { keyOf } from '../../lambdas/operation/ports';
 import { job, record, startWorkerBench, type WorkerBench } from '../support/worker-bench';
 
-// PEER.md row 10, and what else an outage may be. What an outage costs the provider, and what it must not cost anybody else: nothing lost, nothing parked, one charge each.
+// An outage of the provider, and what else an outage may be. What an outage costs the provider, and what it must not cost anybody else: nothing lost, nothing parked, one charge each.
 
 /** The defaults that the bench widens, and time enough for a slow machine: what is counted here are calls. */
 const limits = {
@@ -135,6 +135,23 @@ describe('BL-22 a minute of 429, rate limits and lock time-outs in turn', () => 
     );
     await bench.drain();
     expect(await bench.stack.item('provider#stripe')).not.toHaveProperty('breakerOpenedAtMs');
+  });
+});
+
+describe('a pause', () => {
+  test("holds where the provider's record gets more parts meanwhile, and its end is the end in all of them", async () => {
+    bench = await startWorkerBench({ limits });
+    const by = 'ada';
+    await bench.operate({ action: 'pause', by, reason: 'maintenance' });
+    const { SETTINGS = '{}' } = bench.stack.environment;
+    bench.restart({ SETTINGS: JSON.stringify({ ...JSON.parse(SETTINGS), providerShards: 8 }) });
+    // Each batch takes a part by chance.
+    const jobs = Array.from({ length: 16 }, (_, index) => job({ tenantId: `tenant-${index}` }));
+    for (const each of jobs) expect(await bench.deliver([record(each)])).toHaveLength(1);
+    expect(bench.stripe.requests()).toEqual([]);
+    expect(await bench.operate({ action: 'resume', by })).toMatchObject({ done: true });
+    for (const each of jobs) expect(await bench.deliver([record(each)])).toEqual([]);
+    expect(bench.stripe.ledger()).toHaveLength(16);
   });
 });
 

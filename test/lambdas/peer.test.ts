@@ -1,7 +1,7 @@
 import { job, record, startWorkerBench, type WorkerBench } from '../support/worker-bench';
 import { dieAfterClaim, dieBeforeSettle, evidenceOf, hourMs, onWrites, pastTheLease } from './fixtures';
 
-// PEER.md, row by row: what the stock consumer does wrong, done to this one. Rows 9 and 10 are drills.
+// What the usual consumer does wrong, row by row, done to this one.
 
 let bench: WorkerBench;
 beforeAll(async () => {

@@ -98,7 +98,7 @@ describe('a parked operation that is redriven after 30 h, when Stripe has forgot
     });
     const told = bench
       .logs()
-      .filter(({ message }) => String(message).startsWith('operation parked for an hour'));
+      .filter(({ message }) => String(message).startsWith('an operation is open for long'));
     expect(told).toHaveLength(1);
 
     // Somebody gives the key its permission: the next look ends it.

@@ -118,3 +118,28 @@ test('two runs at once settle each operation once', async () => {
   const told = bench.logs().filter(({ message }) => message === 'operation succeeded');
   expect(told).toHaveLength(5);
 });
+
+test('what could not be brought on is told with its ids, and is due again', async () => {
+  const waiting = job();
+  await bench.accept(waiting);
+  await bench.stack.clock.advance(6 * 60_000);
+  const takeBack = bench.stack.sqsProxy.intercept(
+    {
+      action: 'SendMessage',
+      where: (body) => JSON.stringify(body).includes(waiting.operationId),
+      times: 100,
+    },
+    { kind: 'loseRequest' },
+  );
+  bench.logs();
+  expect(await bench.reconcile()).toMatchObject({ failed: 1 });
+  takeBack();
+  const { tenantId, operationId } = waiting;
+  expect(bench.logs()).toContainEqual(
+    expect.objectContaining({ level: expect.stringMatching(/WARN|ERROR/), tenantId, operationId }),
+  );
+  await bench.stack.clock.advance(61_000);
+  expect(await bench.reconcile()).toMatchObject({ sent: 1, failed: 0 });
+  await bench.drain();
+  expect(await evidenceOf(bench, waiting)).toMatchObject({ charges: 1, record: { state: 'succeeded' } });
+});

@@ -29,9 +29,11 @@ beforeAll(async () => {
 afterAll(() => bench.stop());
 const undo: (() => void)[] = [];
 beforeEach(() => bench.logs());
-afterEach(() => {
+afterEach(async () => {
   for (const remove of undo.splice(0)) remove();
   bench.stripe.clearFaults();
+  // A refused key opens the breaker for whatever comes next.
+  await bench.operate({ action: 'resume', by: 'the next test' });
 });
 
 const plantedJob = (changes: Parameters<typeof chargeOf>[0] = {}) =>
@@ -71,6 +73,20 @@ test('an ordinary life of a charge and its refund', async () => {
   await deliver(charge);
   await deliver(refundOf(charge, 1000));
   expect(said().filter(({ message }) => message === 'operation succeeded')).toHaveLength(2);
+});
+
+test('a message of version 2, with words for the customer, and one with words that are none', async () => {
+  const { invoiceId: reference, ...rest } = input;
+  const { input: _, ...charge } = plantedJob({ version: 2 });
+  const worded = (description: string) => ({
+    ...charge,
+    input: { ...rest, reference, currency: 'usd', description },
+  });
+  await deliver(worded(`PLANTED ${cardInGroups.slice(0, 4)}`));
+  await deliver(worded(`two lines\n${gossip}`));
+  const messages = said().map(({ message }) => message);
+  expect(messages).toContain('operation succeeded');
+  expect(messages).toContain('message rejected');
 });
 
 test.each([
@@ -122,6 +138,8 @@ test.each([
 test('Stripe answers 401, twice', async () => {
   const lines = await attemptWith(answer(401, {}), answer(401, {}));
   expect(lines).toContainEqual(expect.objectContaining({ outcome: 'notSent:unauthorized' }));
+  expect(lines).toContainEqual(expect.objectContaining({ message: 'breaker opened' }));
+  await bench.operate({ action: 'resume', by: 'test' });
 });
 
 test.each([

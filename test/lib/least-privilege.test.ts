@@ -5,7 +5,11 @@ import { grants } from './template-graph';
 type Rights = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
 
 const write = ['dynamodb:BatchGetItem', 'dynamodb:GetItem', 'dynamodb:UpdateItem'];
-const log = { 'own log': ['logs:CreateLogStream', 'logs:PutLogEvents'] };
+/** What every function says of itself: X-Ray has no resources that a policy could name. */
+const log = {
+  'own log': ['logs:CreateLogStream', 'logs:PutLogEvents'],
+  'any trace': ['xray:PutTelemetryRecords', 'xray:PutTraceSegments'],
+};
 
 const secret = ['secretsmanager:GetSecretValue'];
 
@@ -109,6 +113,7 @@ function nameOf(resource: string, functionName: string): string {
     ['table key', /^\{"Fn::GetAtt":\["ChargeOnceOperationTableKey\w{8}","Arn"\]\}$/],
     ['queue', /^\{"Fn::GetAtt":\["ChargeOnceWorkQueue\w{8}","Arn"\]\}$/],
     ['queue key', /^\{"Fn::GetAtt":\["ChargeOnceWorkQueueKey\w{8}","Arn"\]\}$/],
+    ['any trace', /^"\*"$/],
     ['secret', /^\{"Ref":"ChargeOnceStripeApiKey\w{8}"\}$/],
     ['own log', new RegExp(`^\\{"Fn::GetAtt":\\["\\w+${functionName}(Service)?LogGroup\\w{8}","Arn"\\]\\}$`)],
   ];
@@ -168,7 +173,10 @@ test.each(all)(
     const hasCallers = Object.keys(template.findResources('AWS::ApiGatewayV2::Authorizer')).length === 0;
     // A stack's ARN ends in an id of its own.
     const ofOperators = ['cloudformation:DescribeStacks on :stack/charge-once-dev/*', 'sqs:ListQueues on *'];
-    expect([...new Set(wild)].sort()).toEqual([...(hasCallers ? ofCallers : []), ...ofOperators].sort());
+    const ofTraces = log['any trace'].map((action) => `${action} on *`);
+    expect([...new Set(wild)].sort()).toEqual(
+      [...(hasCallers ? ofCallers : []), ...ofOperators, ...ofTraces].sort(),
+    );
   },
 );
 

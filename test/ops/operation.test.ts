@@ -206,6 +206,7 @@ describe('operation settle', () => {
     '--succeeded pi_1 --absent --evidence "nothing to be seen"',
     '--succeeded ch_1',
     '--absent --evidence short',
+    `--absent --evidence ${'e'.repeat(121)}`,
     '--absent --evidence "card 4242 4242 4242 4242"',
   ])('with %j is called wrongly: exit code 2, and nothing is asked or done', async (options) => {
     const ran = await bench.ops(`operation settle acme/T2 ${options}`, 'y');

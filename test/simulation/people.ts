@@ -1,8 +1,9 @@
 import { accept } from '../../lambdas/operation/accept';
 import { cancel } from '../../lambdas/operation/cancel';
 import type { Message } from '../../lambdas/operation/message';
-import { type OperatorRequest, operate, reconcileOne } from '../../lambdas/operation/operate';
+import { operate, reconcileOne } from '../../lambdas/operation/operate';
 import type { OperationId } from '../../lambdas/operation/operation';
+import type { OperatorRequest } from '../../lambdas/operation/operator-request';
 import { keyOf } from '../../lambdas/operation/ports';
 import { bodyOf, chargeOf, jobOf, oldestBodyOf, refundOf, withOtherInputs } from './jobs';
 import type { Action, PlannedOperation, ProviderFault } from './plan';

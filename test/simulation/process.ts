@@ -356,6 +356,7 @@ export class Process {
             : ({ kind: 'accepted', providerRef } as const);
         return { finding: { kind: 'found', outcome }, owner: isOwn ? 'this' : 'another' };
       },
+      effects: async () => ({ kind: 'page', read: 0, effects: [] }),
       check: async () => [],
       paramsVersionOf: () => this.build.paramsVersion,
     };

@@ -98,7 +98,8 @@ const updateAnswer = z.object({ Attributes: item });
 
 const nothing = (): TableUse => ({ calls: {}, read: 0, writes: {}, indexWrites: 0 });
 
-const readUnits = (found: Item | undefined): number => Math.max(1, Math.ceil(itemBytes(found ?? {}) / 4096));
+export const readUnits = (found: Item | undefined): number =>
+  Math.max(1, Math.ceil(itemBytes(found ?? {}) / 4096));
 
 /** The index is read eventually consistently, at half the price. */
 function queryUnits(found: readonly Item[]): number {
@@ -111,7 +112,7 @@ function partitionOf(of: Item): string {
 }
 
 /** One for an entry that comes or goes, two for one that moves. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes */
-function indexWrites(before: Item | undefined, after: Item | undefined): number {
+export function indexWrites(before: Item | undefined, after: Item | undefined): number {
   const [from, to] = [before, after].map((each) => {
     const place = [each?.[table.attentionPartitionKey], each?.[table.attentionSortKey]];
     return place.includes(undefined) ? undefined : JSON.stringify(place);

@@ -350,6 +350,19 @@ describe('the breaker', () => {
   });
 });
 
+describe('a breaker that opened for a reason of a newer build', () => {
+  test('is read as a pause: nothing is called, and no probe is made', async () => {
+    const { put, seen } = fresh();
+    await put({
+      windowStartMs: nowMs,
+      breakerReason: 'a_reason_of_a_newer_build',
+      breakerOpenedAtMs: nowMs,
+    });
+    expect((await seen())?.breaker).toMatchObject({ reason: 'paused', openedAtMs: nowMs });
+    expect((await seen())?.breaker).not.toHaveProperty('probeAtMs');
+  });
+});
+
 describe('a pause', () => {
   const limits = limitsFrom({ providerShards: 2 });
   const pause: Breaker = { reason: 'paused', openedAtMs: nowMs, note: 'Ada: a bug' };

@@ -6,7 +6,7 @@ import { marshall } from '@aws-sdk/util-dynamodb';
 import { DynamoDbStore } from '../../../lambdas/adapters/dynamodb-store';
 import { TableClient } from '../../../lambdas/adapters/table-client';
 import { decide, maxRedrives, windowOpensAtMs } from '../../../lambdas/operation/delivery';
-import { limitsFrom } from '../../../lambdas/operation/limits';
+import { leaseMs, limitsFrom } from '../../../lambdas/operation/limits';
 import { oldestForm } from '../../../lambdas/operation/message';
 import type { Operation } from '../../../lambdas/operation/operation';
 import { type ClaimRequest, keyOf, type SettleRequest } from '../../../lambdas/operation/ports';
@@ -152,14 +152,14 @@ describe('a claim', () => {
     expect(await limitAfter({ attemptCount: 4 }, { paidBy: 'probe' })).toBe(6);
     expect(await limitAfter({ attemptCount: 4 }, { paidBy: 'budget' })).toBe(5);
     expect(await limitAfter({ attemptCount: 0 }, { paidBy: 'nobody' })).toBe(5);
-    // A redrive has fresh ones as it is.
+    // A redrive has fresh ones, and one more for the probe.
     const parked = { state: 'parked', parkedAtMs: nowMs - 2, attemptCount: 5 } as const;
-    expect(await limitAfter(parked, { paidBy: 'probe', redrive })).toBe(10);
+    expect(await limitAfter(parked, { paidBy: 'probe', redrive })).toBe(11);
     const isNew = claimOf(freshId(), { paidBy: 'probe' });
     expect((await store.claim(isNew)).operation).toMatchObject({ attemptCount: 1, attemptLimit: 6 });
   });
 
-  const windowMs = limits.providerWindowHours * hourMs;
+  const windowMs = limits.providerWindowHours * hourMs - leaseMs(limits);
   test.each<[clause: string, changes: Partial<Charge>, request?: Partial<ClaimRequest>]>([
     ['the inputs are others', { inputDigest: 'another' }],
     ['the window closed a moment ago', { effectPossibleSinceMs: nowMs - windowMs }],

@@ -166,7 +166,7 @@ describe('an answer', () => {
       { ...answer(503, {}), headers: { 'idempotent-replayed': 'true' } },
       { kind: 'unknown', reason: 'status_503', keySpent: true },
     ],
-  ])('%s has the outcome of DESIGN section 5', async (_name, fault, outcome) => {
+  ])('%s has its outcome in the table', async (_name, fault, outcome) => {
     const of = fresh();
     plan(of, fault);
     expect(await charge(of)).toEqual(outcome);

@@ -69,7 +69,7 @@ describe('BL-15 a final answer', () => {
     expect(await evidence(charge)).toEqual(failed);
   });
 
-  test('BL-15 403 is parked, as DESIGN section 5 says, and its message goes to the dead-letter queue', async () => {
+  test('BL-15 403 is parked, and its message goes to the dead-letter queue', async () => {
     const charge = job();
     bench.stripe.fault(refused(403, {}), { operationId: charge.operationId });
     const sent = record(charge);

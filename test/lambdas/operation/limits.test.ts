@@ -11,7 +11,7 @@ import {
 } from '../../../lambdas/operation/limits';
 import { laptopLimits } from '../../../local/laptop-limits';
 
-test('the defaults are those of DESIGN section 7', () => {
+test('every default is exactly this one', () => {
   expect(limitsFrom()).toEqual({
     tenantMaxRunning: 2,
     tenantMaxWaiting: 5,

@@ -30,7 +30,7 @@ const all = outcomes.flatMap((outcome) =>
   facts.map((fact) => ({ outcome, ...fact, settlement: settlementOf(outcome, fact) })),
 );
 
-test('the table of legal moves is the one of DESIGN section 4', () => {
+test('the table of legal moves is exactly this one', () => {
   expect(legalMoves.succeeded).toEqual([]);
   expect(legalMoves.failed).toEqual([]);
   expect(legalMoves.cancelled).toEqual([]);
@@ -41,7 +41,7 @@ test('the table of legal moves is the one of DESIGN section 4', () => {
   expect(legalMoves.settling).not.toContain('cancelled');
 });
 
-/** DESIGN section 4, and what proof (a reference that the provider returned, or an absence), a lapsed lease and a granted cancel add. */
+/** The states of ARCHITECTURE.md, and what proof (a reference that the provider returned, or an absence), a lapsed lease and a granted cancel add. */
 const moves: Readonly<Record<(typeof states)[number], readonly string[]>> = {
   queued: ['queued', 'running', 'cancelled', 'failed', 'parked', 'succeeded', 'settling'],
   running: ['succeeded', 'failed', 'settling', 'queued', 'parked', 'running', 'cancelled'],
@@ -148,7 +148,7 @@ test.each<[string, Outcome, { first: object; later: object; last: object }]>([
     { kind: 'unknown', reason: 'status_500', keySpent: true },
     same({ state: 'parked', parkedReason: 'provider_key_spent', ...keepsDoubt }),
   ],
-])('%s settles as DESIGN section 5 says', (_name, outcome, { first, later, last }) => {
+])('%s settles as its outcome says', (_name, outcome, { first, later, last }) => {
   expect(settled(outcome, true, 4)).toEqual(first);
   expect(settled(outcome, false, 4)).toEqual(later);
   expect(settled(outcome, false, 0)).toEqual(last);

@@ -68,10 +68,10 @@ test('a state change is told with its states, attempt and time, and not by its m
 
 test('a run of the reconciler is told only when something went wrong in it', () => {
   const { history, emit } = start();
-  emit(log({ message: 'reconciler ran', failed: 0 }));
+  emit(log({ message: 'due operations', failed: 0 }));
   emit(log({ message: 'open operations' }));
-  emit(log({ message: 'reconciler ran', failed: 1, level: 'WARN' }));
-  expect(history.activity()).toMatchObject([{ text: 'reconciler ran', isBad: true }]);
+  emit(log({ message: 'due operations could not be brought on', failed: 1, level: 'WARN' }));
+  expect(history.activity()).toMatchObject([{ text: 'due operations could not be brought on', isBad: true }]);
 });
 
 test('why a message was refused is kept by its id', () => {
