@@ -93,7 +93,8 @@ export class Guarantees {
   written(writer: Writer, partitionKey: string, before: Item | undefined, item: Item): void {
     const key = partitionKey.slice('op#'.length);
     const after = operationFromItem(item);
-    const seen = before && operationFromItem(before);
+    // What was last written is what was there before.
+    const seen = before && this.#records.get(key);
     const tracked = this.#tracked(key);
     this.#records.set(key, after);
     const { state, dueAtMs } = after;
@@ -426,7 +427,9 @@ export class Guarantees {
   }
 
   /** A message is taken off the queue. @param sinceMs when its delivery began */
-  acknowledged(key: string, sinceMs: number): void {
+  acknowledged(key: string, inputDigest: string | undefined, sinceMs: number): void {
+    const isOther = this.#records.get(key)?.inputDigest !== inputDigest;
+    expect(!isOther, `G3 a message of ${key} with other inputs than it is bound to is acknowledged`);
     const { states } = this.#tracked(key);
     const at = states.findLastIndex(({ atMs }) => atMs < sinceMs);
     const isDurable = states.slice(Math.max(0, at)).some((one) => one.isDurable);

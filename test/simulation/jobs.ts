@@ -1,3 +1,4 @@
+import { digestOf } from '../../lambdas/operation/digest';
 import type { Message } from '../../lambdas/operation/message';
 import { oldestForm, parseMessage } from '../../lambdas/operation/message';
 import type { OperationId } from '../../lambdas/operation/operation';
@@ -67,4 +68,10 @@ export const oldestBodyOf = (message: Message): string =>
 export function keyIn(body: string): string {
   const parsed = parseMessage(body, 16_384);
   return parsed.kind === 'message' ? keyOf(parsed.message) : 'unreadable';
+}
+
+/** The digest of the inputs in a message's body. */
+export function digestIn(body: string): string | undefined {
+  const parsed = parseMessage(body, 16_384);
+  return parsed.kind === 'message' ? digestOf(parsed.message) : undefined;
 }

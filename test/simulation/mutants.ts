@@ -127,6 +127,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'claim: wanted',
     bug: 'an operation whose cancel was asked for is claimed',
+    invisible:
+      'A wish is stored only where an effect is possible. The write that takes the effect back grants it, and where a reconciliation came between the next look does.',
     update: without(
       '(attribute_not_exists(#cancelRequestedAtMs) OR attribute_exists(#effectPossibleSinceMs))',
       isClaim,
@@ -162,6 +164,8 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'claim: redriven, the time',
     bug: 'a redrive does not look at when the operation was parked',
+    invisible:
+      'The look has decided; only a park between it and the claim would be overlooked, and that claim is one redrive more, of which there are five.',
     update: without('#parkedAtMs < :sentAtMs', isClaim),
   },
   {
@@ -203,6 +207,8 @@ export const mutants: readonly Mutant[] = [
     name: 'settle: isUnheld',
     bug: 'a reconciliation settles what a live claim holds',
     update: without('(#state <> :running OR #leaseExpiresAtMs < :updatedAtMs)'),
+    invisible:
+      'A reconciliation looks at the lease before it asks, and the lease of the claim that it has seen never gets longer.',
   },
   {
     name: 'settle: asSeen',

@@ -21,6 +21,22 @@ export class People {
     const message = jobOf(this.world.plan, index);
     if (planned.by === 'api') this.#accept(message);
     else this.#send(message);
+    this.world.time.after(planned.rivalAfterMs, () => this.#rival(message, planned));
+  }
+
+  #rival(message: Message, { rival }: PlannedOperation): void {
+    switch (rival) {
+      case 'none':
+        return;
+      case 'same':
+        this.#send(message);
+        return;
+      case 'otherInputs':
+        this.#send(withOtherInputs(message));
+        return;
+      case 'accept':
+        this.#accept(message);
+    }
   }
 
   act(action: Action): void {

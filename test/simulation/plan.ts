@@ -53,6 +53,9 @@ export interface PlannedOperation {
   /** What its card does at the provider. */
   readonly behaviour: Behaviour;
   readonly hasDescription: boolean;
+  /** What else is sent under its id at about the same time. */
+  readonly rival: 'none' | 'same' | 'otherInputs' | 'accept';
+  readonly rivalAfterMs: number;
 }
 
 const actions = [
@@ -92,7 +95,6 @@ export const situations = [
   'skew',
   'leaseLapsed',
   'landedLate',
-  'keyForgotten',
   'keyInUse',
   'keySpent',
   'effectExists',
@@ -109,7 +111,8 @@ export const situations = [
   'settledByReconciler',
   'escalated',
 ] as const;
-export type Situation = (typeof situations)[number];
+/** A key that the provider forgot is met by planted bugs only: nothing is sent once that may be. */
+export type Situation = (typeof situations)[number] | 'keyForgotten';
 
 export interface PlannedLimits {
   readonly tenantMaxRunning: number;
@@ -183,6 +186,8 @@ const operation: fc.Arbitrary<PlannedOperation> = fc.record({
     { weight: 4, arbitrary: fc.constantFrom(...behaviours) },
   ),
   hasDescription: fc.boolean(),
+  rival: fc.constantFrom('none' as const, 'same' as const, 'otherInputs' as const, 'accept' as const),
+  rivalAfterMs: fc.oneof(fc.integer({ min: 0, max: 100 }), fc.integer({ min: 0, max: 2000 })),
 });
 
 const limits: fc.Arbitrary<PlannedLimits> = fc.record({

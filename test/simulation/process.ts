@@ -86,7 +86,7 @@ export class Process {
   }
 
   /** One request to AWS, with the SDK's tries. */
-  async aws<T>(port: Port, apply: () => T, tries = maxTries, mostLateMs = 300_000): Promise<T> {
+  async aws<T>(port: Port, apply: () => T, tries = maxTries, mostLateMs = 120_000): Promise<T> {
     for (let count = 1; ; count++) {
       try {
         return await this.#try(port, apply, mostLateMs);
@@ -288,7 +288,7 @@ export class Process {
         : 'providerWrite';
     const patched = world.mutant?.update?.(update, partitionKey) ?? update;
     // An admission without its record for a minute is taken for one that a crash left.
-    const mostLateMs = update.assign?.acceptedBy === 'api' ? 20_000 : 300_000;
+    const mostLateMs = update.assign?.acceptedBy === 'api' ? 20_000 : 120_000;
     let before: Item | undefined;
     const answer = await this.aws(
       port,

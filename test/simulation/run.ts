@@ -17,13 +17,13 @@ const usage = `npm run simulate -- [options]
   --seed S      runs one seed and prints everything that happens in it
   --json        prints one JSON document
   --mutants     plants each known bug, and counts the seeds until a guarantee breaks
+  --only TEXT   plants those whose name has the text
+  --most N      gives up on a bug after N seeds (5000): more say that the simulation is too weak
 
 Ends with 1 when a guarantee broke, when a kind of fault was never reached, or when a planted bug was not found.`;
 
 /** Seeds that a process runs at a time. */
 const chunk = 20;
-/** A planted bug that so many seeds do not find is one that the simulation is too weak for. */
-const mostSeeds = 5000;
 
 async function main(): Promise<boolean> {
   const { values } = parseArgs({
@@ -33,6 +33,7 @@ async function main(): Promise<boolean> {
       json: { type: 'boolean', default: false },
       mutants: { type: 'boolean', default: false },
       only: { type: 'string' },
+      most: { type: 'string', default: '5000' },
       help: { type: 'boolean', default: false },
     },
   });
@@ -41,7 +42,7 @@ async function main(): Promise<boolean> {
     return true;
   }
   if (values.seed !== undefined) return replay(numberOf(values.seed, 'seed'));
-  if (values.mutants) return plantAll(values.only, values.json);
+  if (values.mutants) return plantAll(values.only, numberOf(values.most, 'most'), values.json);
   return simulate(numberOf(values.seeds, 'seeds'), values.json);
 }
 
@@ -116,30 +117,38 @@ interface Planted {
   readonly violation: string;
 }
 
-async function plantAll(only: string | undefined, isJson: boolean): Promise<boolean> {
+async function plantAll(only: string | undefined, mostSeeds: number, isJson: boolean): Promise<boolean> {
   const chosen = mutants.filter(({ name }) => only === undefined || name.includes(only));
-  const waiting = [...chosen];
+  // Those that should be found come first.
+  const waiting = chosen.toSorted(
+    (a, b) => Number(a.invisible !== undefined) - Number(b.invisible !== undefined),
+  );
   const found: Planted[] = [];
   const bar = progress(chosen.length, !isJson);
   await inProcesses(async (run) => {
     for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) {
       // What nobody can see is looked for a little, so that a wrong reason shows.
-      const most = mutant.invisible === undefined ? mostSeeds : mostSeeds / 5;
+      const most = mutant.invisible === undefined ? mostSeeds : Math.ceil(mostSeeds / 10);
       const { broken } = await run({ from: 1, to: most + 1, mutant: mutant.name });
       const [first] = broken;
-      found.push({ mutant, seeds: first?.seed, violation: first?.violation ?? '' });
+      const planted = { mutant, seeds: first?.seed, violation: first?.violation ?? '' };
+      found.push(planted);
+      if (!isJson && !bar) console.log(lineOf(planted));
+      if (only === undefined) writePage(inOrderOf(found), mostSeeds);
       bar?.update(found.length, { broken: found.filter(({ seeds }) => seeds !== undefined).length });
     }
   });
   bar?.stop();
-  const inOrder = chosen.map((mutant) => found.find((one) => one.mutant === mutant)).filter((one) => !!one);
+  const inOrder = inOrderOf(found);
   if (isJson)
     console.log(JSON.stringify(inOrder.map(({ mutant, ...one }) => ({ name: mutant.name, ...one }))));
-  else for (const one of inOrder) console.log(lineOf(one));
-  if (only === undefined) writePage(inOrder);
+  else if (bar) for (const one of inOrder) console.log(lineOf(one));
   const missed = inOrder.filter(({ mutant, seeds }) => seeds === undefined && mutant.invisible === undefined);
   return missed.length === 0;
 }
+
+const inOrderOf = (found: readonly Planted[]): Planted[] =>
+  found.toSorted((a, b) => mutants.indexOf(a.mutant) - mutants.indexOf(b.mutant));
 
 const lineOf = ({ mutant, seeds, violation }: Planted): string =>
   `${mutant.name}: ${seeds === undefined ? `not found${mutant.invisible ? ` (${mutant.invisible})` : ''}` : `seed ${seeds}, ${violation}`}`;
@@ -147,7 +156,7 @@ const lineOf = ({ mutant, seeds, violation }: Planted): string =>
 const marks = { begin: '<!-- begin: planted bugs -->', end: '<!-- end: planted bugs -->' };
 
 /** Puts the table into docs/proof.md. */
-function writePage(found: readonly Planted[]): void {
+function writePage(found: readonly Planted[], mostSeeds: number): void {
   const page = join(__dirname, '..', '..', 'docs', 'proof.md');
   const text = readFileSync(page, 'utf8');
   const seen = found.filter(({ seeds }) => seeds !== undefined);
@@ -166,7 +175,7 @@ function writePage(found: readonly Planted[]): void {
     '|---|---|---|',
     ...unseen.map(
       ({ mutant }) =>
-        `| ${mutant.name} | ${mutant.bug} | ${mutant.invisible ?? 'THE SIMULATION IS TOO WEAK FOR IT'} |`,
+        `| ${mutant.name} | ${mutant.bug} | ${mutant.invisible ?? 'not explained: the simulation is too weak for it'} |`,
     ),
   ];
   const [before] = text.split(marks.begin);

@@ -11,7 +11,7 @@ import { isTerminal } from '../../lambdas/operation/state';
 import { work } from '../../lambdas/work';
 import { InvalidExpression, type Item } from './expression';
 import { GuaranteeBroken, Guarantees } from './guarantees';
-import { idOf, keyIn } from './jobs';
+import { digestIn, idOf, keyIn } from './jobs';
 import type { Mutant } from './mutants';
 import { People } from './people';
 import type { Fault, Plan, Port, ProviderFault, Situation, Switch } from './plan';
@@ -388,7 +388,7 @@ export class World {
           const isGivenUp = this.mutant?.acknowledgesParked === true && disposition?.kind === 'giveUp';
           const isDone = !failed.has(messageId) || isGivenUp;
           this.#judgeDone(messageId, disposition, isDone);
-          if (isDone) this.#acknowledge(receiptHandle, keyIn(body), worker.startedMs);
+          if (isDone) this.#acknowledge(receiptHandle, body, worker.startedMs);
         }
       },
     );
@@ -401,11 +401,11 @@ export class World {
   }
 
   /** The event source takes a message off the queue. */
-  #acknowledge(receiptHandle: string, key: string, sinceMs: number): void {
+  #acknowledge(receiptHandle: string, body: string, sinceMs: number): void {
     const fault = this.fault('ack');
     this.time.after(this.latency(), () => {
       if (this.isStopped()) return;
-      this.#tryToGuard(() => this.guarantees.acknowledged(key, sinceMs));
+      this.#tryToGuard(() => this.guarantees.acknowledged(keyIn(body), digestIn(body), sinceMs));
       if (fault === undefined || fault.kind === 'loseAnswer') this.queue.delete(receiptHandle);
     });
   }
