@@ -81,10 +81,10 @@ function warnOf({ limits, settings }: ServiceEnvironment, telemetry: Telemetry):
 
 /**
  * A call whose answer is lost is given up and repeated while there is time to settle: each of three tries has half
- * of the settle reserve at most. https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
+ * of the settle reserve, and on a laptop a little more, because a busy one is slow. https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html
  */
 export const clientDefaults = (limits: Limits) => {
-  const timeoutMs = Math.max(250, Math.min(1000, settleReserveMs(limits) / 2));
+  const timeoutMs = Math.max(600, Math.min(1000, settleReserveMs(limits) / 2));
   return {
     maxAttempts: 3,
     requestHandler: { connectionTimeout: timeoutMs, requestTimeout: timeoutMs, throwOnRequestTimeout: true },
