@@ -175,7 +175,7 @@ function writePage(found: readonly Planted[], mostSeeds: number): void {
     '|---|---|---|',
     ...unseen.map(
       ({ mutant }) =>
-        `| ${mutant.name} | ${mutant.bug} | ${mutant.invisible ?? 'not explained: the simulation is too weak for it'} |`,
+        `| ${mutant.name} | ${mutant.bug} | ${mutant.invisible ?? 'not found yet: more seeds or a stronger simulation'} |`,
     ),
   ];
   const [before] = text.split(marks.begin);
