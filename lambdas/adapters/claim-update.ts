@@ -1,6 +1,6 @@
 import type { Limits } from '../operation/limits';
 import type { ClaimRequest } from '../operation/ports';
-import { attention, bind, due, park, valuesOf } from './operation-parts';
+import { bind, due, park, valuesOf } from './operation-parts';
 import type { ConditionalUpdate } from './table-client';
 
 /**
@@ -70,7 +70,8 @@ export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalU
       ...(given ? ['#attemptLimit = if_not_exists(#attemptLimit, :attemptLimit) + :one'] : []),
       ...(redrive ? beginRedrive : []),
     ],
-    remove: [...park, ...(dueAtMs === undefined ? attention : []), 'error', 'escalatedAtMs'],
+    // A due time stays: the delivery that set it has acknowledged the message, which may be this one's too.
+    remove: [...park, 'error', 'escalatedAtMs'],
     values: {
       ...valuesOf(bound),
       windowOpensAtMs: request.windowOpensAtMs,

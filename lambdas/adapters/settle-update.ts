@@ -72,18 +72,17 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
     }
     case 'queued': {
       const attend = request.dueAtMs === undefined ? {} : due(operation, limits, request.dueAtMs);
-      const remove = request.dueAtMs === undefined ? attention : [];
       if (settlement.effect === 'absent') {
         return {
           condition: `${holds} AND ${keyIsSeen}`,
           values: { ...values, one: 1, maxAttempts: limits.maxAttempts, seenKey: operation.providerKey },
           assign: { ...common, absentProvenAtMs: nowMs, providerKey: settlement.providerKey, ...attend },
           set: beginRedrive,
-          remove: [...remove, ...lease, ...effect, ...park, 'error', 'escalatedAtMs'],
+          remove: [...lease, ...effect, ...park, 'error', 'escalatedAtMs'],
         };
       }
       const assign = { ...common, providerRef: settlement.providerRef, ...attend };
-      return withEvidence(request, settlement, { condition: holds, values, assign, remove });
+      return withEvidence(request, settlement, { condition: holds, values, assign });
     }
     case 'parked': {
       const { parkedReason, providerRef, error } = settlement;

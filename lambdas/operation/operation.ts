@@ -67,7 +67,7 @@ export interface OperationRecord extends OperationId {
   readonly acceptedBy: 'api' | 'queue';
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
-  /** With `dueAtMs`, present exactly while no message will bring the operation back by itself. */
+  /** With `dueAtMs`, present from when no message may bring the operation back by itself, until it ends. */
   readonly openShard?: number;
   readonly dueAtMs?: number;
   /** Seconds since the epoch: DynamoDB's TTL. Garbage collection, never logic. */

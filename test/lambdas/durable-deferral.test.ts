@@ -267,3 +267,24 @@ describe('the reconciler', () => {
     }
   });
 });
+
+test.each([1, 4])(
+  'a message that comes twice at once: delivery 5 keeps the operation and acknowledges; delivery %i claims it and dies; the reconciler ends it',
+  async (receiveCount) => {
+    const charge = fresh();
+    limited(charge, 1);
+    expect(await deliver(charge, 5)).toBe('acknowledged');
+    expect(await recordOf(charge)).toMatchObject({ state: 'queued', dueAtMs: expect.any(Number) });
+    dieAfterClaim(bench, charge);
+    await deliver(charge, receiveCount);
+    // No message is left of it: what brings it back is its due time.
+    expect(await recordOf(charge)).toMatchObject({ state: 'running', dueAtMs: expect.any(Number) });
+    for (let minute = 0; minute < 4; minute++) {
+      await bench.stack.clock.advance(61_000);
+      await bench.reconcile();
+      await bench.drain();
+    }
+    expect(await evidenceOf(bench, charge)).toMatchObject({ charges: 1, record: { state: 'succeeded' } });
+    expect(await recordOf(charge)).not.toHaveProperty('dueAtMs');
+  },
+);

@@ -585,7 +585,8 @@ describe('attempts', () => {
       expect(waiting).toMatchObject({ state: 'queued', attemptCount: 0 });
       expect(waiting).not.toHaveProperty('effectPossibleSinceMs');
       // From the fifth delivery on the wait is kept in the table, and the next message is a new one.
-      expect([isAcknowledged, waiting?.dueAtMs !== undefined]).toEqual(Array(2).fill(receiveCount === 5));
+      expect(isAcknowledged).toBe(receiveCount === 5);
+      if (isAcknowledged) expect(waiting?.dueAtMs).toBeGreaterThan(bench.stack.clock.now() - 1);
       const waitMs = isAcknowledged ? Number(waiting?.dueAtMs) - bench.stack.clock.now() : comesBackIn * 1000;
       if (isAcknowledged) receiveCount = 0;
       await bench.stack.clock.advance(Math.max(0, waitMs));
