@@ -38,17 +38,15 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
   const holds = isClaim ? claimIsCurrent : `${asSeen(operation)} AND ${isUnheld}`;
   const values = isClaim ? { claimId: operation.claimId } : seenValues(operation);
   const common = { state: settlement.state, updatedAtMs: nowMs, intervention };
+  // What a call returned settles the operation whatever claim is current. What was found by asking does not take it from a
+  // worker that has claimed it since: under the same key that finds the same.
+  const proven = (clause: string) =>
+    isClaim ? { condition: clause } : { condition: `${holds} AND ${clause}`, values };
   switch (settlement.state) {
     case 'succeeded': {
       const { providerRef, result } = settlement;
       const assign = { ...common, providerRef, result, ...retention(limits, nowMs) };
-      // A person's word is no proof of the provider's: a live attempt wins.
-      const word = { condition: `${holds} AND ${isOpen}`, values };
-      return {
-        ...(intervention ? word : { condition: isOpen }),
-        assign,
-        remove: [...lease, ...park, ...attention, 'error'],
-      };
+      return { ...proven(isOpen), assign, remove: [...lease, ...park, ...attention, 'error'] };
     }
     case 'failed': {
       const { providerRef, error } = settlement;
@@ -61,7 +59,7 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
         providerRef: settlement.providerRef,
         ...due(operation, limits, nowMs + minuteMs),
       };
-      return { condition: isUnsettled, assign, remove: [...lease, ...park, 'error'] };
+      return { ...proven(isUnsettled), assign, remove: [...lease, ...park, 'error'] };
     }
     case 'cancelled': {
       const assign = { ...common, ...retention(limits, nowMs) };

@@ -40,8 +40,8 @@ export type ClaimWrite =
   | { readonly kind: 'refused'; readonly operation: Operation };
 
 /**
- * What a settle asks for. Conditional on the claim, or for a reconciliation on the operation still being as it was read, by
- * its state and claim, and held by no live lease; with proof of an effect, on any state that is not terminal.
+ * What a settle asks for. Conditional on the claim, with the effect that its call returned on any state that is not terminal;
+ * for a reconciliation on the operation still being as it was read, by its state and claim, and held by no live lease.
  */
 export interface SettleRequest {
   /** The operation as the claim left it, or as the reconciliation read it. */

@@ -4,7 +4,7 @@ import { type Limits, providerTimeoutMs } from './limits';
 import type { Intervention, Operation } from './operation';
 import type { Finding } from './outcome';
 import type { Clock, Provider } from './ports';
-import { type Settlement, settlementOf } from './state';
+import { isTerminal, type Settlement, settlementOf } from './state';
 
 export interface ReconcilePorts extends GiveBackPorts {
   readonly provider: Provider;
@@ -108,7 +108,8 @@ export async function settleSeen(
     ...(settlement.state === 'queued' && dueAtMs !== undefined ? { dueAtMs } : {}),
   });
   if (kind === 'superseded' || !operation) {
-    if (settlement.state === 'succeeded' && operation && operation.providerRef !== settlement.providerRef)
+    const isProof = settlement.state === 'succeeded' && operation && isTerminal(operation.state);
+    if (isProof && operation.providerRef !== settlement.providerRef)
       telemetry.contradicted(operation, settlement.providerRef);
     return { kind: 'superseded', operation };
   }

@@ -6,7 +6,7 @@ import { runPlan } from './world';
 
 const seeds = 2000;
 /** So that a busy machine does not fail for its speed: what was run by then is judged. */
-const mostMs = 40_000;
+const mostMs = 150_000;
 
 test(`every guarantee holds in the seeds 1 to ${seeds}, and all of them leave nothing unreached`, async () => {
   const startedMs = performance.now();
@@ -16,7 +16,7 @@ test(`every guarantee holds in the seeds 1 to ${seeds}, and all of them leave no
   expect(all.broken).toEqual([]);
   if (all.seeds === seeds) expect(unreached(all)).toEqual([]);
   expect(all.operations).toBeGreaterThan(all.seeds);
-}, 120_000);
+}, 240_000);
 
 test('the same seed is the same run, event by event', async () => {
   for (const seed of [3, 33, 333]) {
