@@ -1,18 +1,17 @@
 import type { Limits } from '../operation/limits';
+import type { Operation } from '../operation/operation';
 import type { ClaimRequest } from '../operation/ports';
-import { bind, due, park, valuesOf } from './operation-parts';
+import { due, park } from './operation-parts';
 import type { ConditionalUpdate } from './table-client';
 
 /**
- *   claim = neverSeen
+ *   claim = nothing is there                                 (the first delivery of an id makes its record, and binds it)
  *        or sameInputs and windowOpen and provenAsSeen and wanted and paid and attemptsLeft and inTime and ( queued or lapsed )
  *        or sameInputs and windowOpen and provenAsSeen and wanted and paid and inTime and redriven
  *                                                            (a parked operation's message, sent again)
  *   paid  = isFirst, or a token of the retry budget, or the breaker's probe
  */
 export const claimClauses = {
-  /** The first delivery of an id binds it to its inputs. */
-  neverSeen: 'attribute_not_exists(pk)',
   /** G3: other inputs under the same id are never run. */
   sameInputs: '#inputDigest = :inputDigest',
   /** G6: no POST after the provider may have forgotten the key. */
@@ -34,26 +33,40 @@ export const claimClauses = {
   redriven: '(#state = :parked AND #parkedAtMs < :sentAtMs AND #redriveCount < :maxRedrives)',
 } as const;
 
+/** The record that the claim of an id makes that was never seen. */
+export function firstClaim(request: ClaimRequest, limits: Limits): Operation {
+  const { id, bound, claimId, dueAtMs, effectSinceMs, leaseExpiresAtMs, nowMs, paidBy } = request;
+  return {
+    ...id,
+    ...bound,
+    attemptLimit: bound.attemptLimit + (paidBy === 'probe' ? 1 : 0),
+    redriveCount: 0,
+    state: 'running',
+    claimId,
+    leaseExpiresAtMs,
+    // Counted, and the effect possible, before the provider is called: a crash needs no write.
+    attemptCount: 1,
+    effectPossibleSinceMs: effectSinceMs,
+    effectPossibleClaimId: claimId,
+    updatedAtMs: nowMs,
+    ...(dueAtMs === undefined ? {} : due(bound, limits, dueAtMs)),
+  };
+}
+
+/** The claim of an operation that has a record, and with it all that its id is bound to. */
 export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalUpdate {
-  const { neverSeen, sameInputs, windowOpen, attemptsLeft, queued, lapsed, redriven } = claimClauses;
+  const { sameInputs, windowOpen, attemptsLeft, queued, lapsed, redriven } = claimClauses;
   const { wanted, inTime, provenAsSeen, isFirst } = claimClauses;
   const { redrive, bound, dueAtMs, paidBy } = request;
   const takeable = redrive
     ? `${inTime} AND ${redriven}`
     : `${attemptsLeft} AND ${inTime} AND (${queued} OR ${lapsed})`;
+  const paid = paidBy === 'nobody' ? [isFirst] : [];
   const attend = dueAtMs === undefined ? {} : due(bound, limits, dueAtMs);
-  const known = [
-    sameInputs,
-    windowOpen,
-    provenAsSeen,
-    wanted,
-    ...(paidBy === 'nobody' ? [isFirst] : []),
-    takeable,
-  ];
   // A probe is made for the whole service: its operation is given an attempt for it.
   const given = paidBy === 'probe' && !redrive;
   return {
-    condition: `${neverSeen} OR (${known.join(' AND ')})`,
+    condition: [sameInputs, windowOpen, provenAsSeen, wanted, ...paid, takeable].join(' AND '),
     assign: {
       state: 'running',
       claimId: request.claimId,
@@ -62,20 +75,20 @@ export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalU
       ...attend,
     },
     set: [
-      // Counted, and the effect possible, before the provider is called: a crash needs no write.
-      '#attemptCount = if_not_exists(#attemptCount, :zero) + :one',
+      '#attemptCount = #attemptCount + :one',
       '#effectPossibleSinceMs = if_not_exists(#effectPossibleSinceMs, :effectSinceMs)',
       '#effectPossibleClaimId = if_not_exists(#effectPossibleClaimId, :claimId)',
-      ...bind(bound, redrive ? ['attemptLimit', 'redriveCount'] : given ? ['attemptLimit'] : []),
-      ...(given ? ['#attemptLimit = if_not_exists(#attemptLimit, :attemptLimit) + :one'] : []),
+      ...(given ? ['#attemptLimit = #attemptLimit + :one'] : []),
       ...(redrive ? beginRedrive : []),
     ],
     // A due time stays: the delivery that set it has acknowledged the message, which may be this one's too.
     remove: [...park, 'error', 'escalatedAtMs'],
     values: {
-      ...valuesOf(bound),
+      inputDigest: bound.inputDigest,
       windowOpensAtMs: request.windowOpensAtMs,
       effectSinceMs: request.effectSinceMs,
+      zero: 0,
+      one: 1,
       ...redrive,
       ...(redrive && paidBy === 'probe' ? { maxAttempts: redrive.maxAttempts + 1 } : {}),
     },

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 
 const signals = new AsyncLocalStorage<AbortSignal>();
 
@@ -17,8 +18,16 @@ export const inTime = (): { abortSignal?: AbortSignal } => {
   return abortSignal === undefined ? {} : { abortSignal };
 };
 
-/** A signal of one request, ended by the end of the invocation's time too. */
-export function signalInTime(own: AbortSignal | null | undefined): AbortSignal | undefined {
-  const all = [own, signals.getStore()].filter((signal) => signal instanceof AbortSignal);
-  return all.length > 0 ? AbortSignal.any(all) : undefined;
+/**
+ * Ends a client's requests at the end of the invocation's time too. Options of each call would do the same, and keep the
+ * SDK from using again what it made of a command.
+ */
+export function endingInTime(client: DynamoDBClient): DynamoDBClient {
+  const { requestHandler } = client.config;
+  const handle = requestHandler.handle.bind(requestHandler);
+  requestHandler.handle = (request, options) => handle(request, { ...options, ...inTime() });
+  return client;
 }
+
+/** Aborts at the end of the invocation's time. */
+export const endOfTime = (): AbortSignal | undefined => signals.getStore();

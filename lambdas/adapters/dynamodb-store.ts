@@ -17,11 +17,12 @@ import {
 } from '../operation/ports';
 import type { ProviderState } from '../operation/provider-state';
 import type { Tenant } from '../operation/tenant';
-import { claimUpdate } from './claim-update';
-import { operationFromItem, operationPartition, readOperation } from './operation-item';
+import { claimUpdate, firstClaim } from './claim-update';
+import { attributesOf, operationFromItem, operationPartition, readOperation } from './operation-item';
+import { neverSeen } from './operation-parts';
 import {
-  acceptUpdate,
-  adoptUpdate,
+  accepted,
+  adopted,
   cancelRequestUpdate,
   cancelUpdate,
   deferUpdate,
@@ -33,9 +34,9 @@ import {
 } from './operation-updates';
 import { providerPartition, readProvider } from './provider-item';
 import { refundReleaseUpdate, refundReservationUpdate } from './refund-updates';
-import { settleUpdate } from './settle-update';
+import { settleUpdate, succeeded } from './settle-update';
 import { table } from './table';
-import type { ConditionalUpdate, Table } from './table-client';
+import type { ConditionalUpdate, Table, Updated } from './table-client';
 import { readTenant, tenantPartition } from './tenant-item';
 
 /** The operations in DynamoDB. Refused conditions are answers; what throws is the table being out of reach. */
@@ -84,11 +85,10 @@ export class DynamoDbStore implements OperationStore, DueOperations {
   }
 
   async claim(request: ClaimRequest): Promise<ClaimWrite> {
-    const { kind, operation } = await this.#write(
-      request.id,
-      claimUpdate(request, this.limits),
-      ({ state, claimId }) => state === 'running' && claimId === request.claimId,
-    );
+    const isOurs = ({ state, claimId }: Operation) => state === 'running' && claimId === request.claimId;
+    const { kind, operation } = await (request.isNew
+      ? this.#insert(firstClaim(request, this.limits), isOurs)
+      : this.#write(request.id, claimUpdate(request, this.limits), isOurs));
     if (!operation)
       throw new Error(`the claim of operation ${request.id.operationId} was refused without a record`);
     return { kind: kind === 'written' ? 'claimed' : 'refused', operation };
@@ -98,7 +98,11 @@ export class DynamoDbStore implements OperationStore, DueOperations {
     const { operation, settlement, nowMs } = request;
     const isOurs = ({ claimId, state, updatedAtMs }: Operation) =>
       claimId === operation.claimId && state === settlement.state && updatedAtMs === nowMs;
-    return this.#write(operation, settleUpdate(request, this.limits), isOurs);
+    const update = settleUpdate(request, this.limits);
+    if (request.by !== 'claim' || settlement.state !== 'succeeded')
+      return this.#write(operation, update, isOurs);
+    // How most operations end: all that anybody asks of the record afterwards is known, and it need not come back.
+    return this.#write(operation, update, isOurs, succeeded(operation, settlement, this.limits, nowMs));
   }
 
   park(request: ParkRequest): Promise<Written> {
@@ -111,11 +115,7 @@ export class DynamoDbStore implements OperationStore, DueOperations {
   }
 
   accept(request: AcceptRequest): Promise<Written> {
-    return this.#write(
-      request.id,
-      acceptUpdate(request, this.limits),
-      ({ claimId }) => claimId === request.acceptId,
-    );
+    return this.#insert(accepted(request, this.limits), ({ claimId }) => claimId === request.acceptId);
   }
 
   defer(request: DeferRequest): Promise<Written> {
@@ -145,7 +145,7 @@ export class DynamoDbStore implements OperationStore, DueOperations {
   adopt(request: AdoptRequest): Promise<Written> {
     const isOurs = ({ intervention, updatedAtMs }: Operation) =>
       intervention?.action === 'adopted' && updatedAtMs === request.nowMs;
-    return this.#write(request.id, adoptUpdate(request, this.limits), isOurs);
+    return this.#insert(adopted(request, this.limits), isOurs);
   }
 
   intervene(request: Parameters<OperationStore['intervene']>[0]): Promise<Written> {
@@ -196,18 +196,35 @@ export class DynamoDbStore implements OperationStore, DueOperations {
     return (await this.#write(operation, update, (now) => now.dueAtMs === dueAtMs)).kind === 'written';
   }
 
-  /** @param isOurs whether a record that refused the write shows that the write was applied before */
+  /**
+   * @param isOurs whether a record that refused the write shows that the write was applied before
+   * @param after the operation as the write leaves it, where it need not come back for that
+   */
   async #write(
     id: OperationId,
     update: ConditionalUpdate,
-    isOurs: (operation: Operation) => boolean = () => false,
+    isOurs: IsOurs = () => false,
+    after?: Operation,
   ): Promise<Written> {
-    const { applied, item } = await this.client.update(operationPartition(id), update);
-    const operation = item && operationFromItem(item);
-    return operation && (applied || isOurs(operation))
-      ? { kind: 'written', operation }
-      : { kind: 'superseded', operation };
+    const request = after ? { ...update, returns: 'nothing' as const } : update;
+    return written(await this.client.update(operationPartition(id), request), isOurs, after);
   }
+
+  /** Makes the record of an operation that has none. */
+  #insert(operation: Operation, isOurs: IsOurs): Promise<Written> {
+    const update = { condition: neverSeen, assign: attributesOf(operation) };
+    return this.#write(operation, update, isOurs, operation);
+  }
+}
+
+type IsOurs = (operation: Operation) => boolean;
+
+function written({ applied, item }: Updated, isOurs: IsOurs, after: Operation | undefined): Written {
+  if (applied && after) return { kind: 'written', operation: after };
+  const operation = item && operationFromItem(item);
+  return operation && (applied || isOurs(operation))
+    ? { kind: 'written', operation }
+    : { kind: 'superseded', operation };
 }
 
 /** A shard as it is, and paused where the first one is. */

@@ -63,6 +63,7 @@ export class DynamoDbTenants implements TenantStore {
       remove: ['running.#op', ...(hasEnded ? ['accepted.#op'] : [])],
       names: { op: operationId },
       values: { claimId },
+      returns: 'nothing',
     });
     // The slot lapsed and went to somebody else, or was given back by the write whose answer was lost.
     if (!applied && hasEnded) await this.leave({ tenantId, operationId });
@@ -74,6 +75,7 @@ export class DynamoDbTenants implements TenantStore {
       set: ['#running.#op.#leaseExpiresAtMs = :untilMs'],
       names: { op: operationId },
       values: { claimId, untilMs },
+      returns: 'nothing',
     });
   }
 
@@ -103,6 +105,7 @@ export class DynamoDbTenants implements TenantStore {
       remove: ['accepted.#op'],
       names: { op: operationId },
       values: { seenAtMs },
+      returns: 'nothing',
     });
   }
 
@@ -142,6 +145,7 @@ function slotUpdate(
       assign: { running: { [id.operationId]: slot }, calls: dailyCalls === undefined ? {} : { [today]: 1 } },
       set: ['#accepted = if_not_exists(#accepted, :noPlaces)'],
       values: { noPlaces: {} },
+      returns: 'nothing',
     };
   }
   const maxRunning = maxRunningOf(seen, limits);
@@ -176,6 +180,7 @@ function slotUpdate(
       one: 1,
       dailyCalls,
     },
+    returns: 'nothing',
   };
 }
 
@@ -199,6 +204,7 @@ function admitUpdate(
     return {
       condition: slotClauses.isNew,
       assign: { running: {}, calls: {}, accepted: { [operationId]: nowMs } },
+      returns: 'nothing',
     };
   }
   return {
@@ -207,5 +213,6 @@ function admitUpdate(
     set: ['#accepted.#op = :nowMs'],
     names: { op: operationId },
     values: { nowMs, maxAccepted: maxAcceptedOf(seen, limits) },
+    returns: 'nothing',
   };
 }

@@ -2,12 +2,14 @@ import type { Limits } from '../operation/limits';
 import { oldestForm } from '../operation/message';
 import type { Bound, Operation } from '../operation/operation';
 
+/** The first write of an id binds it to its inputs. */
+export const neverSeen = 'attribute_not_exists(pk)';
+
 /** Binds an id to its inputs: the first write wins, and every later one leaves it as it is. */
-export function bind(bound: Bound, except: readonly string[] = []): string[] {
-  return Object.keys(initial(bound))
-    .filter((attribute) => !except.includes(attribute))
-    .map((attribute) => `#${attribute} = if_not_exists(#${attribute}, :${attribute})`);
-}
+export const bind = (bound: Bound): string[] =>
+  Object.keys(initial(bound)).map(
+    (attribute) => `#${attribute} = if_not_exists(#${attribute}, :${attribute})`,
+  );
 
 export const initial = (bound: Bound) => ({ ...bound, ...oldestForm(bound), redriveCount: 0 });
 

@@ -14,8 +14,8 @@ import {
   attention,
   bind,
   due,
-  initial,
   lease,
+  neverSeen,
   park,
   retention,
   seenValues,
@@ -60,29 +60,26 @@ export function parkUpdate(
 }
 
 /** A new id, bound and queued. */
-export function acceptUpdate(
-  { bound, acceptId, nowMs, dueAtMs }: AcceptRequest,
+export const accepted = (
+  { id, bound, acceptId, nowMs, dueAtMs }: AcceptRequest,
   limits: Limits,
-): ConditionalUpdate {
-  return {
-    condition: claimClauses.neverSeen,
-    assign: {
-      ...initial(bound),
-      state: 'queued',
-      claimId: acceptId,
-      attemptCount: 0,
-      updatedAtMs: nowMs,
-      ...due(bound, limits, dueAtMs),
-    },
-  };
-}
+): Operation => ({
+  ...id,
+  ...bound,
+  redriveCount: 0,
+  state: 'queued',
+  claimId: acceptId,
+  attemptCount: 0,
+  updatedAtMs: nowMs,
+  ...due(bound, limits, dueAtMs),
+});
 
 /** A wait that is kept in the table: of a new operation, of one that is queued or redriven, or of one that a dead worker left running. */
 export function deferUpdate(
   { bound, seen, nowMs, dueAtMs, redrive }: DeferRequest,
   limits: Limits,
 ): ConditionalUpdate {
-  const { neverSeen, sameInputs, queued, redriven } = claimClauses;
+  const { sameInputs, queued, redriven } = claimClauses;
   const attend = due(bound, limits, dueAtMs);
   if (seen?.state === 'running') {
     const condition = `${asSeen(seen)} AND ${clauses.lapsed}`;
@@ -110,7 +107,7 @@ export function failUpdate(
   { bound, nowMs, error }: Parameters<OperationStore['fail']>[0],
   limits: Limits,
 ): ConditionalUpdate {
-  const { neverSeen, sameInputs } = claimClauses;
+  const { sameInputs } = claimClauses;
   const { waits, unattempted } = clauses;
   return {
     condition: `${neverSeen} OR (${sameInputs} AND ${waits} AND ${unattempted})`,
@@ -141,24 +138,21 @@ export function cancelRequestUpdate({ seen, nowMs }: UnclaimedRequest): Conditio
 }
 
 /** The record of an effect that had none. */
-export function adoptUpdate(
-  { bound, outcome: { providerRef, result }, nowMs, intervention }: AdoptRequest,
+export const adopted = (
+  { id, bound, outcome: { providerRef, result }, nowMs, intervention }: AdoptRequest,
   limits: Limits,
-): ConditionalUpdate {
-  return {
-    condition: claimClauses.neverSeen,
-    assign: {
-      ...initial(bound),
-      state: 'succeeded',
-      attemptCount: 1,
-      providerRef,
-      result,
-      intervention,
-      updatedAtMs: nowMs,
-      ...retention(limits, nowMs),
-    },
-  };
-}
+): Operation => ({
+  ...id,
+  ...bound,
+  redriveCount: 0,
+  state: 'succeeded',
+  attemptCount: 1,
+  providerRef,
+  result,
+  intervention,
+  updatedAtMs: nowMs,
+  ...retention(limits, nowMs),
+});
 
 /** What a person did to an operation, beside what came of it. */
 export function interventionUpdate({

@@ -1,5 +1,7 @@
 import type { Limits } from '../operation/limits';
+import type { Operation } from '../operation/operation';
 import type { SettleRequest } from '../operation/ports';
+import type { Settlement } from '../operation/state';
 import { beginRedrive } from './claim-update';
 import {
   asSeen,
@@ -91,6 +93,18 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
       return withEvidence(request, settlement, { condition: holds, values, assign, remove });
     }
   }
+}
+
+/** What a claimed operation is with the effect that its call returned. */
+export function succeeded(
+  claimed: Operation,
+  { state, providerRef, result }: Extract<Settlement, { state: 'succeeded' }>,
+  limits: Limits,
+  nowMs: number,
+): Operation {
+  const { leaseExpiresAtMs: _, parkedReason: __, parkedAtMs: ___, error: ____, ...held } = claimed;
+  const { openShard: _____, dueAtMs: ______, ...operation } = held;
+  return { ...operation, state, providerRef, result, updatedAtMs: nowMs, ...retention(limits, nowMs) };
 }
 
 /**

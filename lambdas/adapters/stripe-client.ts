@@ -1,7 +1,7 @@
 import Stripe from 'stripe';
 import type { Clock } from '../operation/ports';
-import { signalInTime } from './deadline';
-import { type Answer, unreadableError } from './stripe-outcome';
+import { StripeHttpClient } from './stripe-http';
+import type { Answer } from './stripe-outcome';
 
 /** Pinned, so that an upgrade of the account or of the SDK changes no parameter and no answer. https://docs.stripe.com/api/versioning */
 const apiVersion = '2026-10-28.endive';
@@ -15,6 +15,7 @@ export interface StripeCall {
 
 /** Makes clients, one per API key, that wait and repeat only as they are told. */
 export class StripeClients {
+  readonly #http = new StripeHttpClient();
   #latest: { readonly key: string; readonly stripe: Stripe } | undefined;
 
   /** @param baseUrl another base URL than Stripe's own: the stand-in on a laptop */
@@ -40,9 +41,7 @@ export class StripeClients {
       apiVersion,
       maxNetworkRetries: 0,
       telemetry: false,
-      // One timeout for all parts of a call, and no retry of a closed connection behind our back: the SDK's client
-      // for Node times each part by itself and repeats a POST once even with `maxNetworkRetries: 0`.
-      httpClient: Stripe.createFetchHttpClient(fetchReadably),
+      httpClient: this.#http,
       ...(this.baseUrl ? addressOf(this.baseUrl) : {}),
     });
     this.#latest = { key, stripe };
@@ -56,32 +55,6 @@ export async function answerOf(call: Promise<unknown>): Promise<Answer> {
     return { object: await call };
   } catch (error) {
     return { error };
-  }
-}
-
-/**
- * The SDK knows the status of an error only from a body in Stripe's form, and takes every other JSON for success. What
- * a gateway or an empty body says is put into that form here, so that status and headers can be classified.
- */
-async function fetchReadably(...[url, init]: Parameters<typeof fetch>): Promise<Response> {
-  // A redirect would turn the POST into a GET elsewhere.
-  const signal = signalInTime(init?.signal) ?? null;
-  const response = await fetch(url, { ...init, signal, redirect: 'manual' });
-  if (response.ok) return response;
-  const text = await response.text();
-  const { status, headers } = response;
-  const message = `Stripe answered ${status} without an error in its own form.`;
-  const error = { type: 'api_error', code: unreadableError, message };
-  return new Response(hasError(text) ? text : JSON.stringify({ error }), { status, headers });
-}
-
-function hasError(text: string): boolean {
-  try {
-    const body: unknown = JSON.parse(text);
-    if (typeof body !== 'object' || body === null || !('error' in body)) return false;
-    return typeof body.error === 'object' && body.error !== null;
-  } catch {
-    return false;
   }
 }
 

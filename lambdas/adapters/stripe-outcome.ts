@@ -114,8 +114,8 @@ const unknown = (reason: string) => ({ kind: 'unknown', reason, keySpent: false 
 const isBeforeConnection = ({ code, syscall }: ConnectionFailure): boolean =>
   neverConnected.has(code) || (unreachable.has(code) && syscall === 'connect');
 
-const neverConnected = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
-const unreachable = new Set(['EHOSTUNREACH', 'ENETUNREACH']);
+const neverConnected = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']);
+const unreachable = new Set(['EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT']);
 
 /** It was done before, perhaps by somebody else. https://docs.stripe.com/error-codes */
 const effectExistsCodes = new Set(['charge_already_captured', 'charge_already_refunded']);

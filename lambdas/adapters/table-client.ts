@@ -1,13 +1,14 @@
-import { ConditionalCheckFailedException, type DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import {
-  BatchGetCommand,
-  DynamoDBDocumentClient,
-  GetCommand,
+  type AttributeValue,
+  BatchGetItemCommand,
+  ConditionalCheckFailedException,
+  type DynamoDBClient,
+  GetItemCommand,
   QueryCommand,
-  UpdateCommand,
-} from '@aws-sdk/lib-dynamodb';
-import { unmarshall } from '@aws-sdk/util-dynamodb';
-import { inTime } from './deadline';
+  type QueryCommandInput,
+  UpdateItemCommand,
+} from '@aws-sdk/client-dynamodb';
+import { marshall, unmarshall } from '@aws-sdk/util-dynamodb';
 import { table } from './table';
 
 type Item = Record<string, unknown>;
@@ -28,26 +29,24 @@ export interface ConditionalUpdate {
   readonly values?: Readonly<Record<string, unknown>>;
   /** What a placeholder stands for that is no attribute name itself, such as the operation id in a map. */
   readonly names?: Readonly<Record<string, string>>;
+  /** Where nobody needs the item after the update, it is not sent back. */
+  readonly returns?: 'nothing';
 }
 
-/** Whether the update was applied, and the item as it is now; undefined where there is none. */
+/** Whether the write was applied, and the item as it is now; undefined where there is none, or nobody needs it. */
 export interface Updated {
   readonly applied: boolean;
   readonly item: Item | undefined;
 }
 
+type Marshalled = Record<string, AttributeValue>;
+
 /** The operations table by plain items: consistent reads, conditional updates, the attention index. */
 export class TableClient {
-  readonly #documents: DynamoDBDocumentClient;
-
   constructor(
-    client: DynamoDBClient,
+    private readonly client: DynamoDBClient,
     private readonly tableName: string,
-  ) {
-    this.#documents = DynamoDBDocumentClient.from(client, {
-      marshallOptions: { removeUndefinedValues: true },
-    });
-  }
+  ) {}
 
   /** The items of the given partition keys that exist, read consistently, 100 at a time. */
   async read(partitionKeys: readonly string[]): Promise<Item[]> {
@@ -60,14 +59,13 @@ export class TableClient {
 
   async #readPage(partitionKeys: readonly string[]): Promise<Item[]> {
     const items: Item[] = [];
-    let keys: Item[] = partitionKeys.map((pk) => ({ [table.partitionKey]: pk }));
+    let keys: Marshalled[] = partitionKeys.map(keyOf);
     for (let round = 0; keys.length > 0; round++) {
       if (round === 3) throw new Error(`${keys.length} records could not be read: the table is throttled`);
-      const { Responses, UnprocessedKeys } = await this.#documents.send(
-        new BatchGetCommand({ RequestItems: { [this.tableName]: { Keys: keys, ConsistentRead: true } } }),
-        inTime(),
+      const { Responses, UnprocessedKeys } = await this.client.send(
+        new BatchGetItemCommand({ RequestItems: { [this.tableName]: { Keys: keys, ConsistentRead: true } } }),
       );
-      items.push(...(Responses?.[this.tableName] ?? []));
+      items.push(...(Responses?.[this.tableName] ?? []).map((item) => unmarshall(item)));
       keys = UnprocessedKeys?.[this.tableName]?.Keys ?? [];
     }
     return items;
@@ -78,69 +76,71 @@ export class TableClient {
    * repeated by the SDK after its first answer was lost.
    */
   async update(partitionKey: string, update: ConditionalUpdate): Promise<Updated> {
-    const Key = { [table.partitionKey]: partitionKey };
+    const of = { TableName: this.tableName, Key: keyOf(partitionKey) };
+    const { ExpressionAttributeValues: values, ...texts } = expressionsOf(update);
+    const ExpressionAttributeValues = values && marshalled(values);
     try {
-      const { Attributes } = await this.#documents.send(
-        new UpdateCommand({ TableName: this.tableName, Key, ...expressionsOf(update) }),
-        inTime(),
+      const { Attributes } = await this.client.send(
+        new UpdateItemCommand({
+          ...of,
+          ...texts,
+          ...(ExpressionAttributeValues && { ExpressionAttributeValues }),
+        }),
       );
-      return { applied: true, item: Attributes };
+      return { applied: true, item: Attributes && unmarshall(Attributes) };
     } catch (error) {
       if (!(error instanceof ConditionalCheckFailedException)) throw error;
       if (error.Item) return { applied: false, item: unmarshall(error.Item) };
-      const { Item } = await this.#documents.send(
-        new GetCommand({ TableName: this.tableName, Key, ConsistentRead: true }),
-        inTime(),
-      );
-      return { applied: false, item: Item };
+      const { Item } = await this.client.send(new GetItemCommand({ ...of, ConsistentRead: true }));
+      return { applied: false, item: Item && unmarshall(Item) };
     }
   }
 
   /** Partition keys of one shard of the attention index that are due at `dueAtMs` or before, oldest first, in pages. */
   async *due(openShard: number, dueAtMs: number): AsyncIterable<string[]> {
-    let position: Item | undefined;
-    do {
-      const { Items, LastEvaluatedKey } = await this.#documents.send(
-        new QueryCommand({
-          TableName: this.tableName,
-          IndexName: table.attentionIndex,
-          KeyConditionExpression: '#shard = :shard AND #due <= :due',
-          ExpressionAttributeNames: { '#shard': table.attentionPartitionKey, '#due': table.attentionSortKey },
-          ExpressionAttributeValues: { ':shard': openShard, ':due': dueAtMs },
-          Limit: maxBatch,
-          ...(position ? { ExclusiveStartKey: position } : {}),
-        }),
-        inTime(),
-      );
-      if (Items && Items.length > 0) yield Items.map((item) => String(item[table.partitionKey]));
-      position = LastEvaluatedKey;
-    } while (position);
+    const pages = this.#pages(maxBatch, {
+      KeyConditionExpression: '#shard = :shard AND #due <= :due',
+      ExpressionAttributeNames: { '#shard': table.attentionPartitionKey, '#due': table.attentionSortKey },
+      ExpressionAttributeValues: marshalled({ ':shard': openShard, ':due': dueAtMs }),
+    });
+    for await (const items of pages)
+      if (items.length > 0) yield items.map((item) => String(item[table.partitionKey]));
   }
 
   /** What the attention index has of one shard, whatever is due, in pages. It may lag behind the records. */
-  async *shard(openShard: number): AsyncIterable<Item[]> {
-    let position: Item | undefined;
+  shard(openShard: number): AsyncIterable<Item[]> {
+    return this.#pages(pageSize, {
+      KeyConditionExpression: '#shard = :shard',
+      ExpressionAttributeNames: { '#shard': table.attentionPartitionKey },
+      ExpressionAttributeValues: marshalled({ ':shard': openShard }),
+    });
+  }
+
+  async *#pages(
+    Limit: number,
+    query: Pick<
+      QueryCommandInput,
+      'KeyConditionExpression' | 'ExpressionAttributeNames' | 'ExpressionAttributeValues'
+    >,
+  ): AsyncIterable<Item[]> {
+    const request = { ...query, TableName: this.tableName, IndexName: table.attentionIndex, Limit };
+    let ExclusiveStartKey: Marshalled | undefined;
     do {
-      const { Items = [], LastEvaluatedKey } = await this.#documents.send(
-        new QueryCommand({
-          TableName: this.tableName,
-          IndexName: table.attentionIndex,
-          KeyConditionExpression: '#shard = :shard',
-          ExpressionAttributeNames: { '#shard': table.attentionPartitionKey },
-          ExpressionAttributeValues: { ':shard': openShard },
-          Limit: pageSize,
-          ...(position ? { ExclusiveStartKey: position } : {}),
-        }),
-        inTime(),
+      const { Items = [], LastEvaluatedKey } = await this.client.send(
+        new QueryCommand({ ...request, ...(ExclusiveStartKey && { ExclusiveStartKey }) }),
       );
-      yield Items;
-      position = LastEvaluatedKey;
-    } while (position);
+      yield Items.map((item) => unmarshall(item));
+      ExclusiveStartKey = LastEvaluatedKey;
+    } while (ExclusiveStartKey);
   }
 }
 
 /** What the adapters need of the table: also that of the simulation, which is in memory. */
 export type Table = Pick<TableClient, keyof TableClient>;
+
+const keyOf = (partitionKey: string): Marshalled => ({ [table.partitionKey]: { S: partitionKey } });
+
+const marshalled = (item: Item): Marshalled => marshall(item, { removeUndefinedValues: true });
 
 /** The most items of one page of a shard: at about 250 bytes each, 32 read units. */
 const pageSize = 1000;
@@ -148,7 +148,12 @@ const pageSize = 1000;
 /** The most keys of one batch read. https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html */
 const maxBatch = 100;
 
-const stateValues = { running: 'running', queued: 'queued', settling: 'settling', parked: 'parked' };
+const stateValues: Readonly<Record<string, unknown>> = {
+  running: 'running',
+  queued: 'queued',
+  settling: 'settling',
+  parked: 'parked',
+};
 
 /** The request of an update. DynamoDB refuses names and values that no expression uses, so only those of the texts are in it. */
 export function expressionsOf({
@@ -158,22 +163,42 @@ export function expressionsOf({
   remove = [],
   values = {},
   names = {},
+  returns,
 }: ConditionalUpdate) {
   const assigned = Object.entries(assign).filter(([, value]) => value !== undefined);
   const actions = [...assigned.map(([attribute]) => `#${attribute} = :${attribute}`), ...set];
   const setting = actions.length > 0 ? `SET ${actions.join(', ')}` : '';
   const removal = remove.length > 0 ? ` REMOVE ${remove.map((path) => `#${path}`).join(', ')}` : '';
   const expression = `${setting}${removal}`.trim();
+  const used = placeholdersIn(`${expression} ${condition}`);
   const known: Item = { ...stateValues, ...values, ...Object.fromEntries(assigned) };
-  const used = (mark: string) => new Set(`${expression} ${condition}`.match(new RegExp(`${mark}\\w+`, 'g')));
-  const nameOf = (placeholder: string) => names[placeholder.slice(1)] ?? placeholder.slice(1);
-  const usedValues = [...used(':')].map((name) => [name, known[name.slice(1)]] as const);
   return {
     ConditionExpression: condition,
     UpdateExpression: expression,
-    ExpressionAttributeNames: Object.fromEntries([...used('#')].map((name) => [name, nameOf(name)])),
-    ...(usedValues.length > 0 ? { ExpressionAttributeValues: Object.fromEntries(usedValues) } : {}),
-    ReturnValues: 'ALL_NEW',
+    ExpressionAttributeNames: Object.fromEntries(used.names.map((name) => [`#${name}`, names[name] ?? name])),
+    ...(used.values.length > 0 && {
+      ExpressionAttributeValues: Object.fromEntries(used.values.map((name) => [`:${name}`, known[name]])),
+    }),
+    ReturnValues: returns === 'nothing' ? 'NONE' : 'ALL_NEW',
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
   } as const;
+}
+
+interface Placeholders {
+  readonly names: readonly string[];
+  readonly values: readonly string[];
+}
+
+/** There are as many texts as kinds of updates: each is searched once in a process. */
+const placeholders = new Map<string, Placeholders>();
+
+function placeholdersIn(text: string): Placeholders {
+  const known = placeholders.get(text);
+  if (known) return known;
+  const marked = (mark: string) => [
+    ...new Set(Array.from(text.matchAll(new RegExp(`${mark}(\\w+)`, 'g')), ([, name = '']) => name)),
+  ];
+  const found = { names: marked('#'), values: marked(':') };
+  placeholders.set(text, found);
+  return found;
 }

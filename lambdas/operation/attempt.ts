@@ -88,6 +88,7 @@ export async function claim(
     id,
     bound: cycle.bound,
     claimId,
+    isNew: found.operation === undefined,
     nowMs,
     leaseExpiresAtMs,
     windowOpensAtMs: windowOpensAtMs(limits, nowMs),

@@ -14,6 +14,8 @@ export interface ClaimRequest {
   /** Stored by the first write of the operation, and returned unchanged by every later one. */
   readonly bound: Bound;
   readonly claimId: string;
+  /** Whether the look found no record: the claim makes it, and is refused by one that was made since. */
+  readonly isNew: boolean;
   readonly nowMs: number;
   readonly leaseExpiresAtMs: number;
   /** An effect that became possible before this is outside the provider window. */

@@ -102,7 +102,7 @@ export function writesOf({ tenantId, operationId }: Named, step: 'claim' | 'sett
     const text = JSON.stringify(body);
     return (
       text.includes(`"op#${tenantId}#${operationId}"`) &&
-      text.includes(':windowOpensAtMs') === (step === 'claim')
+      text.includes('":state":{"S":"running"}') === (step === 'claim')
     );
   };
   return { action: 'UpdateItem', where };

@@ -305,7 +305,7 @@ export class Process {
     const { applied, item } = answer;
     if (isOperation && applied && before?.state !== item?.state)
       this.untold.add(`${partitionKey.slice('op#'.length)} ${item?.state}`);
-    return { applied, item: item && { ...item } };
+    return { applied, item: item && !(applied && update.returns === 'nothing') ? { ...item } : undefined };
   }
 
   #telemetry(source: Source = { requestId: this.name }): ReturnType<WorkerTelemetry['of']> {

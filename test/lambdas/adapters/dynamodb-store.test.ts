@@ -60,6 +60,7 @@ function claimOf(operationId: string, changes: Partial<ClaimRequest> = {}): Clai
     id: { tenantId: base.tenantId, operationId },
     bound: boundOf(operationId),
     claimId: 'new-claim',
+    isNew: false,
     nowMs,
     leaseExpiresAtMs: nowMs + 60_000,
     windowOpensAtMs: windowOpensAtMs(limits, nowMs),
@@ -72,7 +73,7 @@ const redrive = { sentAtMs: nowMs - 1, maxAttempts: 5, maxRedrives };
 
 describe('a claim', () => {
   test('of a new id writes everything that a crash would need, before the provider is called', async () => {
-    const request = claimOf(freshId());
+    const request = claimOf(freshId(), { isNew: true });
     const written = await store.claim(request);
     expect(written).toEqual({
       kind: 'claimed',
@@ -155,7 +156,7 @@ describe('a claim', () => {
     // A redrive has fresh ones, and one more for the probe.
     const parked = { state: 'parked', parkedAtMs: nowMs - 2, attemptCount: 5 } as const;
     expect(await limitAfter(parked, { paidBy: 'probe', redrive })).toBe(11);
-    const isNew = claimOf(freshId(), { paidBy: 'probe' });
+    const isNew = claimOf(freshId(), { isNew: true, paidBy: 'probe' });
     expect((await store.claim(isNew)).operation).toMatchObject({ attemptCount: 1, attemptLimit: 6 });
   });
 
@@ -281,7 +282,7 @@ describe('a claim', () => {
   test('of two at once is granted to one', async () => {
     const operationId = freshId();
     const both = await Promise.all(
-      ['a', 'b'].map((claimId) => store.claim(claimOf(operationId, { claimId }))),
+      ['a', 'b'].map((claimId) => store.claim(claimOf(operationId, { claimId, isNew: true }))),
     );
     expect(both.map(({ kind }) => kind).sort()).toEqual(['claimed', 'refused']);
     const winner = both.find(({ kind }) => kind === 'claimed');
@@ -301,7 +302,8 @@ describe('a claim', () => {
       { ...writesOf(before, 'claim'), times: 1 },
       { kind: 'loseAnswer' },
     );
-    expect(await store.claim(claimOf(before.operationId))).toMatchObject({
+    const isNew = name === 'of a new operation';
+    expect(await store.claim(claimOf(before.operationId, { isNew }))).toMatchObject({
       kind: 'claimed',
       operation: { claimId: 'new-claim', state: 'running', attemptCount: before.attemptCount + 1 },
     });
@@ -337,7 +339,7 @@ const notProof = settlements.filter(({ state }) => state !== 'succeeded');
 
 /** An operation that a claim of ours runs. */
 async function claimed(changes: Partial<ClaimRequest> = {}) {
-  const { operation: running } = await store.claim(claimOf(freshId(), changes));
+  const { operation: running } = await store.claim(claimOf(freshId(), { isNew: true, ...changes }));
   return running;
 }
 const settleOf = (

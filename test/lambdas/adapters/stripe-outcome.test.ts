@@ -7,7 +7,7 @@ const connectionError = (cause: Error) =>
   new Stripe.errors.StripeConnectionError({
     message: 'An error occurred with our connection to Stripe.',
     type: 'api_error',
-    detail: new TypeError('fetch failed', { cause }),
+    detail: new Error('No answer from Stripe', { cause }),
   });
 
 const both = [chargeOutcomeOf, refundOutcomeOf];
@@ -18,6 +18,7 @@ test.each([
   ['EAI_AGAIN', 'getaddrinfo'],
   ['EHOSTUNREACH', 'connect'],
   ['ENETUNREACH', 'connect'],
+  ['ETIMEDOUT', 'connect'],
 ])('%s of %s was before anything was sent', (code, syscall) => {
   for (const outcomeOf of both) {
     expect(outcomeOf({ error: connectionError(system(code, syscall)) })).toEqual({

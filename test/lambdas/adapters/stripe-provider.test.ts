@@ -369,6 +369,14 @@ describe('no answer', () => {
     });
   });
 
+  test('a host that takes no connection in time was not sent', async () => {
+    // An address for documentation, which nothing answers. https://www.rfc-editor.org/rfc/rfc5737
+    expect(await charge(fresh(), providerAt('http://192.0.2.1'))).toEqual({
+      kind: 'notSent',
+      reason: 'connection_refused',
+    });
+  });
+
   test('a host that cannot be resolved was not sent', async () => {
     expect(await charge(fresh(), providerAt('https://no-such-host.invalid'))).toEqual({
       kind: 'notSent',
