@@ -65,6 +65,7 @@ export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalU
   const attend = dueAtMs === undefined ? {} : due(bound, limits, dueAtMs);
   // A probe is made for the whole service: its operation is given an attempt for it.
   const given = paidBy === 'probe' && !redrive;
+  const chargeRef = bound.type === 'refund' ? bound.chargeRef : undefined;
   return {
     condition: [sameInputs, windowOpen, provenAsSeen, wanted, ...paid, takeable].join(' AND '),
     assign: {
@@ -79,6 +80,8 @@ export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalU
       '#effectPossibleSinceMs = if_not_exists(#effectPossibleSinceMs, :effectSinceMs)',
       '#effectPossibleClaimId = if_not_exists(#effectPossibleClaimId, :claimId)',
       ...(given ? ['#attemptLimit = #attemptLimit + :one'] : []),
+      // A refund that waited for its charge is bound to the provider's reference of it as soon as there is one.
+      ...(chargeRef === undefined ? [] : ['#chargeRef = if_not_exists(#chargeRef, :chargeRef)']),
       ...(redrive ? beginRedrive : []),
     ],
     // A due time stays: the delivery that set it has acknowledged the message, which may be this one's too.
@@ -87,6 +90,7 @@ export function claimUpdate(request: ClaimRequest, limits: Limits): ConditionalU
       inputDigest: bound.inputDigest,
       windowOpensAtMs: request.windowOpensAtMs,
       effectSinceMs: request.effectSinceMs,
+      chargeRef,
       zero: 0,
       one: 1,
       ...redrive,

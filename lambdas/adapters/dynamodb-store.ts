@@ -18,8 +18,8 @@ import {
 import type { ProviderState } from '../operation/provider-state';
 import type { Tenant } from '../operation/tenant';
 import { claimUpdate, firstClaim } from './claim-update';
-import { attributesOf, operationFromItem, operationPartition, readOperation } from './operation-item';
-import { neverSeen } from './operation-parts';
+import { operationFromItem, operationPartition, readOperation } from './operation-item';
+import { attributesOf, neverSeen } from './operation-parts';
 import {
   accepted,
   adopted,

@@ -1,5 +1,4 @@
 import * as z from 'zod/mini';
-import { oldestForm } from '../operation/message';
 import { upcastChargeV1 } from '../operation/message-v2';
 import type { Operation, OperationId } from '../operation/operation';
 import { keyOf } from '../operation/ports';
@@ -93,11 +92,6 @@ const item = z.discriminatedUnion('type', [
 ]);
 
 export const operationPartition = (id: OperationId): string => `op#${keyOf(id)}`;
-
-/** What an operation's item has beside its key, in the oldest form that can say its inputs. */
-export function attributesOf({ tenantId: _, operationId: __, ...operation }: Operation) {
-  return { ...operation, ...oldestForm(operation) };
-}
 
 /** The operation that a table item holds, in the current form; undefined when this build cannot read it, as a newer one wrote it. */
 export function readOperation(stored: unknown): Operation | undefined {

@@ -5,6 +5,11 @@ import type { Bound, Operation } from '../operation/operation';
 /** The first write of an id binds it to its inputs. */
 export const neverSeen = 'attribute_not_exists(pk)';
 
+/** What an operation's item has beside its key, in the oldest form that can say its inputs. */
+export function attributesOf({ tenantId: _, operationId: __, ...operation }: Operation) {
+  return { ...operation, ...oldestForm(operation) };
+}
+
 /** Binds an id to its inputs: the first write wins, and every later one leaves it as it is. */
 export const bind = (bound: Bound): string[] =>
   Object.keys(initial(bound)).map(
