@@ -1,6 +1,7 @@
 import * as z from 'zod/mini';
 import { table } from '../../../lambdas/adapters/table';
 import type { HttpProxy } from '../../../local/http-proxy';
+import { type Item, updated, type Value } from '../memory/expressions';
 
 /** What calls of DynamoDB took: request units as it bills them, by the kind of item, and calls by action. */
 export interface TableUse {
@@ -15,7 +16,7 @@ export interface TableUse {
 
 /**
  * Counts what passes a proxy in front of the emulator. The emulator's own count leaves the index out, so units are worked
- * out from the items, which every answer of ours carries. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
+ * out from the items: those of the answers, and where a write asked for none what it made of the item before it. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/read-write-operations.html
  */
 export class TableMeter {
   #use = nothing();
@@ -75,9 +76,11 @@ export class TableMeter {
   }
 
   #countUpdate(body: unknown, statusCode: number, answer: unknown): void {
-    const key = partitionOf(updateRequest.parse(body).Key);
+    const request = updateRequest.parse(body);
+    const key = partitionOf(request.Key);
     const before = this.#items.get(key);
-    const after = statusCode === 200 ? updateAnswer.parse(answer).Attributes : before;
+    const after =
+      statusCode === 200 ? (updateAnswer.parse(answer).Attributes ?? written(request, before)) : before;
     const [kind = ''] = key.split('#');
     const bytes = Math.max(itemBytes(before ?? {}), itemBytes(after ?? {}));
     this.#use.writes[kind] = (this.#use.writes[kind] ?? 0) + Math.max(1, Math.ceil(bytes / 1024));
@@ -86,15 +89,24 @@ export class TableMeter {
   }
 }
 
-type Item = Readonly<Record<string, unknown>>;
+function written(request: z.infer<typeof updateRequest>, item: Item | undefined): Item {
+  const { ExpressionAttributeNames: names, ExpressionAttributeValues: values } = request;
+  return { ...request.Key, ...updated(request.UpdateExpression, { item, names, values }) };
+}
 
-const item = z.record(z.string(), z.unknown());
+const value: z.ZodMiniType<Value> = z.record(z.string(), z.unknown());
+const item = z.record(z.string(), value);
 const batchRequest = z.object({ RequestItems: z.record(z.string(), z.object({ Keys: z.array(item) })) });
 const batchAnswer = z.object({ Responses: z.record(z.string(), z.array(item)) });
 const getAnswer = z.object({ Item: z.optional(item) });
 const queryAnswer = z.object({ Items: z.array(item) });
-const updateRequest = z.object({ Key: item });
-const updateAnswer = z.object({ Attributes: item });
+const updateRequest = z.object({
+  Key: item,
+  UpdateExpression: z.string(),
+  ExpressionAttributeNames: z._default(z.record(z.string(), z.string()), {}),
+  ExpressionAttributeValues: z._default(item, {}),
+});
+const updateAnswer = z.object({ Attributes: z.optional(item) });
 
 const nothing = (): TableUse => ({ calls: {}, read: 0, writes: {}, indexWrites: 0 });
 
