@@ -103,6 +103,7 @@ function draw(drill, { title, data, series }, place) {
         { label: 'at', value: (_, value) => seconds(value) },
         ...series.map(({ label, isPoints = false }, index) => ({
           label,
+          value: (_, value) => value ?? '',
           stroke: strokes[index],
           width: 1.5,
           ...(isPoints
