@@ -118,7 +118,13 @@ function watchQueues(
       order.sort(queue);
       givingUp = queue.arn;
       try {
-        return dequeue(...dequeueArgs);
+        const taken = dequeue(...dequeueArgs);
+        order.count(
+          taken.map(
+            ({ ReceiptHandle: handle }) => queue.inflightMessages.get(handle)?.message.messageGroupId,
+          ),
+        );
+        return taken;
       } finally {
         givingUp = undefined;
       }

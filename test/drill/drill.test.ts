@@ -244,4 +244,4 @@ test('a small poison drill runs on real processes, keeps every guarantee, and it
   for (const series of ['workers', 'providerCalls', 'connections', 'queueDepth', 'temporaryFiles'])
     expect(plotted[series]).toHaveLength(plotted.at.length);
   expect(table([result])).toContain('| poison |');
-});
+}, 120_000);

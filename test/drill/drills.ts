@@ -71,7 +71,7 @@ export const drills: readonly Drill[] = [
   {
     name: 'noisy-neighbour',
     title: 'Noisy neighbour',
-    what: 'One tenant sends 40 jobs at once and then 14 a second for 10 s, straight to the queue.',
+    what: 'One tenant sends 60 jobs at once and then 8 a second for 10 s, straight to the queue.',
     providerLatencyMs: 50,
     areOthersBarred: true,
     press: noisyNeighbour,
@@ -177,8 +177,8 @@ async function outage({ jobs, provider, lasting }: Scene) {
 }
 
 async function noisyNeighbour({ jobs, count: of, lasting }: Scene) {
-  await jobs.send(...Array.from({ length: of(40) }, () => ({ tenantId: 'Noisy' })));
-  await sendSteadily(jobs, lasting(10), 14, () => [{ tenantId: 'Noisy' }]);
+  await jobs.send(...Array.from({ length: of(60) }, () => ({ tenantId: 'Noisy' })));
+  await sendSteadily(jobs, lasting(10), 8, () => [{ tenantId: 'Noisy' }]);
   return [];
 }
 

@@ -88,7 +88,7 @@ export class SentJobs {
   /** Waits until all that was sent so far has ended. */
   async ended(): Promise<void> {
     await this.stack.waitFor(() => this.all().every(({ doneAtMs }) => doneAtMs !== undefined), {
-      timeoutMs: 30_000,
+      timeoutMs: 60_000,
       what: 'the jobs of a drill to end',
     });
   }
