@@ -79,6 +79,9 @@ export async function runDrill(drill: Drill, options: DrillOptions = {}): Promis
   const { size = 1, onPhase = () => {}, onStack = () => {} } = options;
   const startedAtMs = Date.now();
   const temporaryFolder = mkdtempSync(join(tmpdir(), 'charge-once-drill-'));
+  const removeFolder = () => rmSync(temporaryFolder, { recursive: true, force: true });
+  // An interruption ends the process before the drill ends.
+  process.once('exit', removeFolder);
   onPhase('starting');
   const stack = await startLocalStack({
     stripeLatencyMs: drill.providerLatencyMs,
@@ -96,7 +99,8 @@ export async function runDrill(drill: Drill, options: DrillOptions = {}): Promis
     await stack.stop().catch(() => {});
     throw error;
   } finally {
-    rmSync(temporaryFolder, { recursive: true, force: true });
+    process.off('exit', removeFolder);
+    removeFolder();
   }
   const standInFound = await stack.stop().then(
     () => undefined,
