@@ -2,12 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { APIGatewayProxyEventV2 } from 'aws-lambda';
 import * as z from 'zod/mini';
-import { bodyWithin, closeServer, listenOnLoopback } from './loopback-server';
+import { bodyWithin, closeServer, connectionsOf, listenOnLoopback } from './loopback-server';
 import type { WorkerPool } from './worker-pool';
 
 export interface ApiServer {
   /** `http://127.0.0.1:PORT`, without a slash at its end. */
   readonly url: string;
+  /** Connections that clients have open to it. */
+  openConnections(): Promise<number>;
   stop(): Promise<void>;
 }
 
@@ -50,6 +52,7 @@ export async function startApiServer(
   const port = await listenOnLoopback(server);
   return {
     url: `http://127.0.0.1:${port}`,
+    openConnections: () => connectionsOf(server),
     stop: () => closeServer(server),
   };
 }

@@ -7,7 +7,7 @@ import {
   type ServerResponse,
 } from 'node:http';
 import { Listeners } from './listeners';
-import { closeServer, listenOnLoopback } from './loopback-server';
+import { closeServer, connectionsOf, listenOnLoopback } from './loopback-server';
 import { type Answer, applyFault, type Call, type Fault } from './proxy-faults';
 
 export type { Answer, Call, Fault, Verdict } from './proxy-faults';
@@ -36,6 +36,8 @@ export interface HttpProxy {
    * it
    */
   intercept(match: Match, fault: Fault): () => void;
+  /** Connections that clients have open to it. */
+  openConnections(): Promise<number>;
   /** Ends all connections. */
   stop(): Promise<void>;
 }
@@ -96,6 +98,7 @@ export async function startHttpProxy(upstreamPort: number): Promise<HttpProxy> {
         rules = rules.filter((other) => other !== rule);
       };
     },
+    openConnections: () => connectionsOf(server),
     async stop() {
       await closeServer(server);
       agent.destroy();

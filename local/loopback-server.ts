@@ -23,6 +23,13 @@ export async function closeServer(server: Server): Promise<void> {
   await closed;
 }
 
+/** How many connections clients have open to a server. */
+export function connectionsOf(server: Server): Promise<number> {
+  return new Promise((resolve, reject) =>
+    server.getConnections((error, count) => (error ? reject(error) : resolve(count))),
+  );
+}
+
 /** A request's body; undefined when it has more bytes than that, which are read and not kept. */
 export async function bodyWithin(request: IncomingMessage, maxBytes: number): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];

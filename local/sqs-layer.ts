@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { ServerResponse } from 'node:http';
 import type { buildApp } from 'fauxqs';
+import { FairOrder } from './sqs-fair-queue';
 import { MoveTasks, SqsRefusal } from './sqs-move-tasks';
 
 export type SqsStore = NonNullable<NonNullable<Parameters<typeof buildApp>[0]>['stores']>['sqsStore'];
@@ -41,7 +42,7 @@ export interface DeadLetteredMessage {
 
 /**
  * Adds to fauxqs what SQS has and it lacks: message move tasks, `ListDeadLetterSourceQueues`,
- * `MessageGroupId` on standard queues, `DeadLetterQueueSourceArn`, counts that know the time, and long polls
+ * `MessageGroupId` on standard queues and their fair order, `DeadLetterQueueSourceArn`, counts that know the time, and long polls
  * that end with their client (fauxqs would hand the next message to a client that is gone).
  * @param store the one that `app` was built with, still empty
  */
@@ -112,10 +113,18 @@ function watchQueues(
     const queue = createQueue(...args);
     const enqueue = queue.enqueue.bind(queue);
     const dequeue = queue.dequeue.bind(queue);
+    const order = new FairOrder();
     queue.dequeue = (...dequeueArgs) => {
+      order.sort(queue);
       givingUp = queue.arn;
       try {
-        return dequeue(...dequeueArgs);
+        const taken = dequeue(...dequeueArgs);
+        order.count(
+          taken.map(
+            ({ ReceiptHandle: handle }) => queue.inflightMessages.get(handle)?.message.messageGroupId,
+          ),
+        );
+        return taken;
       } finally {
         givingUp = undefined;
       }

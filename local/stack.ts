@@ -107,6 +107,8 @@ export interface LocalStack extends Queues {
   deadLetters(): Promise<string[]>;
   /** Messages of the job queue. */
   queueDepth(): Promise<QueueDepth>;
+  /** Connections that are open to the stack's servers: the emulators' proxies, the stand-in and the API. */
+  openConnections(): Promise<number>;
   waitFor: typeof waitFor;
   onEvent(listener: (event: StackEvent) => void): () => void;
   /**
@@ -298,6 +300,11 @@ async function start(
     },
     deadLetters: async () => (await inspect(deadLetterQueueName)).messages.map(({ body }) => body),
     queueDepth: async () => (await inspect(queueName)).depth,
+    async openConnections() {
+      const servers = [dynamodbProxy, sqsProxy, stripe, api].filter((server) => server !== undefined);
+      const counts = await Promise.all(servers.map((server) => server.openConnections()));
+      return counts.reduce((sum, count) => sum + count, 0);
+    },
     waitFor,
     onEvent: (listener) => events.add(listener),
     stop() {

@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { closeServer, listenOnLoopback } from './loopback-server';
+import { closeServer, connectionsOf, listenOnLoopback } from './loopback-server';
 import { type Account, openAccount } from './stripe-account';
 import { violations } from './stripe-audit';
 import type { LedgerEntry } from './stripe-books';
@@ -31,6 +31,8 @@ export interface StripeStandIn {
   requests(): readonly RecordedRequest[];
   /** How many requests are in flight now. */
   openRequests(): number;
+  /** Connections that clients have open, with a request or without. */
+  openConnections(): Promise<number>;
   /** Every movement of money, oldest first. */
   ledger(): readonly LedgerEntry[];
   /** As they are now, oldest first. */
@@ -108,6 +110,7 @@ export async function startStripeStandIn(options: StripeStandInOptions = {}): Pr
     port: listeningOn,
     requests: () => requests.map((record) => ({ ...record })),
     openRequests: () => requests.filter((record) => record.endedAtMs === undefined).length,
+    openConnections: () => connectionsOf(server),
     ledger: () => [...account.books.ledger],
     paymentIntents: () => account.books.intents(),
     refunds: () => [...account.books.refunds.values()],
