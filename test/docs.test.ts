@@ -8,10 +8,11 @@ const pages = [
   'CONTRIBUTING.md',
   '.github/pull_request_template.md',
   'SECURITY.md',
-  join('docs', 'deploying.md'),
-  join('docs', 'runbook.md'),
-  join('docs', 'scale.md'),
-  ...readdirSync(join(root, 'docs', 'decisions')).map((name) => join('docs', 'decisions', name)),
+  ...['docs', join('docs', 'decisions')].flatMap((folder) =>
+    readdirSync(join(root, folder))
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => join(folder, name)),
+  ),
 ];
 
 /** Paths of this project that a page names: links, and file names in code marks. */
