@@ -86,7 +86,7 @@ const explanations = {
   MALFORMED: 'it cannot be read',
   UNSUPPORTED_VERSION: 'it is newer than this build',
   DIRECT_REFUND: 'refunds are accepted by the API only',
-  UNREADABLE_RECORD: 'its record is newer than this build',
+  UNREADABLE_RECORD: 'its record, or that of its charge, is newer than this build',
 } as const;
 
 function stepsOf([message, { kind, operation, id, redrive }]: Judged, target: Session['target']): Step[] {
