@@ -100,7 +100,7 @@ const kinds = `Kinds:
   MALFORMED            it cannot be read; it can only be sent anew, corrected
   UNSUPPORTED_VERSION  newer than this build; redrive it once a build that reads it is deployed
   DIRECT_REFUND        a refund that came past the API, where that is not allowed
-  UNREADABLE_RECORD    its record is newer than this build
+  UNREADABLE_RECORD    its record, or that of its charge, is newer than this build
 `;
 
 const hiding = `

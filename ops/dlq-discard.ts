@@ -1,10 +1,11 @@
+import { nameOf } from '../lambdas/operation/operation';
 import { isTerminal } from '../lambdas/operation/state';
 import { type Choice, deadLettersOf, takeChosen } from './dlq-look';
 import { type Judged, stateOf, viewOfMessage } from './dlq-view';
 import { explain, Failure } from './failure';
 import { invoke } from './functions';
 import { confirm, type Report } from './io';
-import { nameOf, type Session } from './session';
+import type { Session } from './session';
 
 /**
  * `dlq discard`: deletes one message, and says so in its operation's record, where there is one.

@@ -1,5 +1,5 @@
 import { parseMessage } from '../lambdas/operation/message';
-import type { OperationId } from '../lambdas/operation/operation';
+import { nameOf, type OperationId } from '../lambdas/operation/operation';
 import { keyOf } from '../lambdas/operation/ports';
 import {
   DeadLetterQueue,
@@ -10,7 +10,7 @@ import {
 } from './dead-letter-queue';
 import type { Judged } from './dlq-view';
 import { CalledWrongly, Failure } from './failure';
-import { nameOf, type Session } from './session';
+import type { Session } from './session';
 import { counted } from './text';
 import { idOf, judgeAll } from './verdict';
 

@@ -1,5 +1,5 @@
 import type { Message } from '../lambdas/operation/message';
-import type { Operation } from '../lambdas/operation/operation';
+import { nameOf, type Operation } from '../lambdas/operation/operation';
 import { correctedJob } from './corrected-job';
 import { type Choice, deadLettersOf, takeChosen } from './dlq-look';
 import { type Judged, redriveText, viewOfMessage } from './dlq-view';
@@ -7,7 +7,7 @@ import type { Report } from './io';
 import { nextSteps, type Step, stepsText } from './next-steps';
 import { operationText, partsOf } from './operation-view';
 import { safeBody } from './safe-body';
-import { nameOf, opsCommand, type Session } from './session';
+import { opsCommand, type Session } from './session';
 import { fields, moment, yesNo } from './text';
 
 /** `dlq show` */
@@ -86,7 +86,7 @@ const explanations = {
   MALFORMED: 'it cannot be read',
   UNSUPPORTED_VERSION: 'it is newer than this build',
   DIRECT_REFUND: 'refunds are accepted by the API only',
-  UNREADABLE_RECORD: 'its record is newer than this build',
+  UNREADABLE_RECORD: 'its record, or that of its charge, is newer than this build',
 } as const;
 
 function stepsOf([message, { kind, operation, id, redrive }]: Judged, target: Session['target']): Step[] {

@@ -1,6 +1,6 @@
+import { nameOf } from '../lambdas/operation/operation';
 import type { HeldMessage } from './dead-letter-queue';
 import { stateText } from './operation-view';
-import { nameOf } from './session';
 import { counted, duration, iso, table, yesNo } from './text';
 import type { Kind, Redrive, Verdict } from './verdict';
 

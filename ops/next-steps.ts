@@ -1,7 +1,7 @@
 import { viewOf } from '../lambdas/http/view';
 import { isKeySpent } from '../lambdas/operation/delivery';
-import type { Operation } from '../lambdas/operation/operation';
-import { nameOf, opsCommand } from './session';
+import { nameOf, type Operation } from '../lambdas/operation/operation';
+import { opsCommand } from './session';
 import type { Target } from './target';
 
 /** Something that a person may do next, as it is to be typed. */

@@ -1,7 +1,7 @@
-import type { OperationId } from '../lambdas/operation/operation';
+import { nameOf, type OperationId } from '../lambdas/operation/operation';
 import { type Answer, invoke } from './functions';
 import { confirm, type Report } from './io';
-import { nameOf, type Session } from './session';
+import type { Session } from './session';
 import { visible } from './text';
 
 /** What a person established about an operation. */

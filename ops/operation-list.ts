@@ -1,11 +1,11 @@
 import { operationPartition, readOperation } from '../lambdas/adapters/operation-item';
 import { readTenant, tenantPartition } from '../lambdas/adapters/tenant-item';
 import { viewOf } from '../lambdas/http/view';
-import type { Operation } from '../lambdas/operation/operation';
+import { nameOf, type Operation } from '../lambdas/operation/operation';
 import type { State } from '../lambdas/operation/state';
 import type { Report } from './io';
 import { stateText } from './operation-view';
-import { nameOf, type Session } from './session';
+import type { Session } from './session';
 import { counted, duration, iso, table, yesNo } from './text';
 
 export interface OperationListOptions {

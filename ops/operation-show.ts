@@ -1,11 +1,11 @@
 import { operationPartition, readOperation } from '../lambdas/adapters/operation-item';
 import { viewOf } from '../lambdas/http/view';
-import type { OperationId } from '../lambdas/operation/operation';
+import { nameOf, type OperationId } from '../lambdas/operation/operation';
 import { Failure } from './failure';
 import type { Report } from './io';
 import { nextSteps, stepsText } from './next-steps';
 import { operationText } from './operation-view';
-import { nameOf, type Session } from './session';
+import type { Session } from './session';
 
 /** `operation show` @throws Failure when there is no such record, or none that this build can read */
 export async function operationShow({ target }: Session, id: OperationId): Promise<Report> {

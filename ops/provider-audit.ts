@@ -1,8 +1,9 @@
 import * as z from 'zod/mini';
+import { nameOf } from '../lambdas/operation/operation';
 import { Failure } from './failure';
 import { invoke } from './functions';
 import type { Report } from './io';
-import { nameOf, type Session } from './session';
+import type { Session } from './session';
 import { counted, table } from './text';
 
 const discrepancy = z.object({

@@ -1,4 +1,3 @@
-import type { OperationId } from '../lambdas/operation/operation';
 import type { Io, Report } from './io';
 import type { Target } from './target';
 
@@ -11,9 +10,6 @@ export interface Session {
   /** The person said yes beforehand. */
   readonly isYes: boolean;
 }
-
-/** An operation as people write it. No id has a slash in it. */
-export const nameOf = ({ tenantId, operationId }: OperationId): string => `${tenantId}/${operationId}`;
 
 /** A command of this program, as it is to be typed for the same target. */
 export const opsCommand = ({ options }: Target, command: string): string =>

@@ -7,6 +7,7 @@ import { digestOf } from '../lambdas/operation/digest';
 import type { Limits } from '../lambdas/operation/limits';
 import { currentVersion, type Message, type Parsed, parseMessage } from '../lambdas/operation/message';
 import type { Operation, OperationId } from '../lambdas/operation/operation';
+import { type Hindrance, refundHindrance } from '../lambdas/operation/refund';
 import { isTerminal } from '../lambdas/operation/state';
 import type { HeldMessage } from './dead-letter-queue';
 
@@ -27,7 +28,7 @@ export type Kind =
   | 'UNSUPPORTED_VERSION'
   /** A refund sent straight to the queue, where that is not allowed. */
   | 'DIRECT_REFUND'
-  /** The record was written by a newer build than this one. */
+  /** Its record, or that of the charge that it refunds, was written by a newer build than this one. */
   | 'UNREADABLE_RECORD';
 
 /** What becomes of the message when it is redriven. None of them can move money twice. */
@@ -59,7 +60,7 @@ export interface Verdict {
   readonly problem: string | undefined;
 }
 
-/** One look at the records of all messages, then a verdict on each. */
+/** One look at the records of all messages, and of the charges that they refund, then a verdict on each. */
 export async function judgeAll(
   messages: readonly HeldMessage[],
   client: TableClient,
@@ -69,19 +70,25 @@ export async function judgeAll(
   const parsed = messages.map(
     (message) => [message, parseMessage(message.body, limits.maxMessageBytes)] as const,
   );
-  const ids = parsed.flatMap(([, read]) => idOf(read) ?? []);
+  const ids = parsed.flatMap(([, read]) => [idOf(read), chargeOf(read)]).filter((id) => id !== undefined);
   const items = await client.read(ids.map(operationPartition));
   const byPartition = new Map(items.map((item) => [String(item[table.partitionKey]), item]));
+  const itemOf = (id: OperationId | undefined) => id && byPartition.get(operationPartition(id));
   return new Map(
-    parsed.map(([message, read]) => {
-      const id = idOf(read);
-      return [message, judge(read, id && byPartition.get(operationPartition(id)), limits, nowMs)];
-    }),
+    parsed.map(([message, read]) => [
+      message,
+      judge(read, { item: itemOf(idOf(read)), chargeItem: itemOf(chargeOf(read)) }, limits, nowMs),
+    ]),
   );
 }
 
-/** @param item the table's item under the message's id; undefined when there is none */
-export function judge(parsed: Parsed, item: unknown, limits: Limits, nowMs: number): Verdict {
+/** What the table holds of a message's operation, and of the charge that a refund refunds; undefined where there is none. */
+interface Items {
+  readonly item: unknown;
+  readonly chargeItem: unknown;
+}
+
+function judge(parsed: Parsed, { item, chargeItem }: Items, limits: Limits, nowMs: number): Verdict {
   const id = idOf(parsed);
   const operation = item === undefined ? undefined : readOperation(item);
   const isUnreadable = item !== undefined && operation === undefined;
@@ -99,12 +106,15 @@ export function judge(parsed: Parsed, item: unknown, limits: Limits, nowMs: numb
       return { ...common, kind: 'UNSUPPORTED_VERSION', moneyMayHaveMoved: mayHaveMoved, redrive, problem };
     }
     case 'message': {
-      if (isUnreadable) {
-        const problem = 'its record was written by a newer build, which alone can read it';
+      const charge = chargeItem === undefined ? undefined : readOperation(chargeItem);
+      const isChargeUnreadable = chargeItem !== undefined && charge === undefined;
+      if (isUnreadable || isChargeUnreadable) {
+        const whose = isUnreadable ? 'its record' : 'the record of its charge';
+        const problem = `${whose} was written by a newer build, which alone can read it`;
         const redrive = { outcome: 'waits', why: 'unreadable_record' } as const;
-        return { ...common, kind: 'UNREADABLE_RECORD', moneyMayHaveMoved: true, redrive, problem };
+        return { ...common, kind: 'UNREADABLE_RECORD', moneyMayHaveMoved: mayHaveMoved, redrive, problem };
       }
-      const { kind, redrive, problem } = judgeJob(parsed.message, operation, limits, nowMs);
+      const { kind, redrive, problem } = judgeJob(parsed.message, { operation, charge }, limits, nowMs);
       // A message with other inputs was never sent anywhere: the money of the record's inputs is not its own.
       const moneyMayHaveMoved = kind !== 'INPUT_CONFLICT' && mayHaveMoved;
       return { ...common, kind, moneyMayHaveMoved, redrive, problem };
@@ -114,7 +124,10 @@ export function judge(parsed: Parsed, item: unknown, limits: Limits, nowMs: numb
 
 function judgeJob(
   message: Message,
-  operation: Operation | undefined,
+  {
+    operation,
+    charge,
+  }: { readonly operation: Operation | undefined; readonly charge: Operation | undefined },
   limits: Limits,
   nowMs: number,
 ): Pick<Verdict, 'kind' | 'redrive' | 'problem'> {
@@ -124,9 +137,12 @@ function judgeJob(
   const inputDigest = digestOf(message);
   // As the worker will decide on it, if nothing changes until then.
   const sentAtMs = Math.max(nowMs, (operation?.parkedAtMs ?? 0) + 1);
-  const redrive = redriveOf(
-    decide({ message, inputDigest, receiveCount: 1, sentAtMs }, operation, limits, nowMs),
-  );
+  const decision = decide({ message, inputDigest, receiveCount: 1, sentAtMs }, operation, limits, nowMs);
+  const hindrance =
+    decision.kind === 'claim' && message.type === 'refund'
+      ? refundHindrance(charge, message.operationId, message.input.amountMinor)
+      : undefined;
+  const redrive = hindrance ? redriveOfHindered(hindrance) : redriveOf(decision);
   if (operation && operation.inputDigest !== inputDigest) {
     const problem = `operation ${operationId} of tenant ${tenantId} is bound to other inputs`;
     return { kind: 'INPUT_CONFLICT', redrive, problem };
@@ -163,6 +179,22 @@ function redriveOf(decision: Decision): Redrive {
     case 'giveUp':
       return { outcome: 'refused', why: decision.reason };
   }
+}
+
+/**
+ * A refund waits for its charge to end; any other hindrance fails it. Of a charge with too little left the worker first
+ * gives back what a crash left held: then it runs after all.
+ */
+const redriveOfHindered = ({ error }: Hindrance): Redrive => ({
+  outcome: error.code === 'charge_not_final' ? 'waits' : 'ends',
+  why: error.code,
+});
+
+/** The charge that a refund refunds. */
+function chargeOf(parsed: Parsed): OperationId | undefined {
+  if (parsed.kind !== 'message' || parsed.message.type !== 'refund') return undefined;
+  const { tenantId, input } = parsed.message;
+  return { tenantId, operationId: input.chargeOperationId };
 }
 
 /** The operation that a body names, also one that is of no use otherwise. */

@@ -31,3 +31,27 @@ test.each(pages)('every file that %s names exists', (page) => {
   const missing = pathsIn(page).filter((path) => !places.some((place) => existsSync(join(place, path))));
   expect(missing).toEqual([]);
 });
+
+describe('docs/cases.md', () => {
+  const text = (path: string) => readFileSync(join(root, path), 'utf8');
+  const idsIn = (content: string) => [...content.matchAll(/\bBL-\d+\b/g)].map(([id]) => id);
+  const rows = [...text('docs/cases.md').matchAll(/^\| (BL-\d+) \|.*\| `(test\/[^`]+)` \|$/gm)].map(
+    ([, id = '', file = '']) => ({ id, file }),
+  );
+
+  test('has one row for each case that a test names', () => {
+    const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => join('test', name));
+    const named = new Set(files.flatMap((file) => idsIn(text(file))));
+    expect(named.size).toBeGreaterThan(30);
+    expect(rows.map(({ id }) => id)).toEqual([...named].toSorted());
+  });
+
+  test.each(rows)('$id is replayed by the test file that its row names', ({ id, file }) => {
+    const code = text(file)
+      .split('\n')
+      .filter((line) => !line.trim().startsWith('//'));
+    expect(idsIn(code.join('\n'))).toContain(id);
+  });
+});

@@ -30,6 +30,10 @@ export function refundReservationUpdate(
   };
 }
 
+/**
+ * Gives back a refund's part of its charge, if the charge still holds it: a second release changes nothing.
+ * @param part its amount in minor units; with `reservedAtMs` only the part that was reserved then, not a later one of that id
+ */
 export function refundReleaseUpdate(
   refundId: string,
   { amountMinor, reservedAtMs }: Pick<RefundPart, 'amountMinor'> & Partial<RefundPart>,

@@ -33,6 +33,11 @@ export const settleClauses = {
   effectIsOwn: '#effectPossibleClaimId = :claimId',
 } as const;
 
+/**
+ * The one write that settles an operation, for the worker's claim and for a reconciliation. A claim's is conditional on the
+ * claim, or, where its call returned an effect, only on the operation being open; a reconciliation's on the record being as
+ * it was read and held by no live lease.
+ */
 export function settleUpdate(request: SettleRequest, limits: Limits): ConditionalUpdate {
   const { operation, settlement, nowMs, sentAtMs, intervention } = request;
   const { claimIsCurrent, isOpen, isUnheld, isUnsettled, effectIsOwn, keyIsSeen } = settleClauses;

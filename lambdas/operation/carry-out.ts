@@ -163,7 +163,11 @@ export const dueAtMs = (
   nowMs: number,
 ): number => nowMs + backOffSeconds(limits, receiveCount, random) * 1000;
 
-/** Gives back what a claim held. What fails here heals: a slot lapses with its lease, a place is evicted when it would matter. */
+/**
+ * Gives back what a claim held: its slot, and with `hasEnded` the place that the API took for the operation. Never throws.
+ * What fails here heals: a slot lapses with its lease, a place is evicted when it would matter.
+ * @param hasEnded the operation has ended or is parked
+ */
 export async function release(
   ports: AttemptPorts,
   operation: Pick<Operation, 'tenantId' | 'operationId' | 'acceptedBy'>,
@@ -179,6 +183,11 @@ export async function release(
   );
 }
 
+/**
+ * Keeps a claim's slot taken for a call that may still run at the provider. Never throws: where it fails, the slot lapses
+ * with the lease.
+ * @param untilMs when the slot lapses, in milliseconds since the epoch
+ */
 export async function keep(
   ports: AttemptPorts,
   operation: Operation,

@@ -47,6 +47,7 @@ const maxPages = 5;
 /** The event that asks the reconciler for a census beside its run. It costs reads for all that is open, and not only for what is due. */
 export const censusEvent = { census: true } as const;
 
+/** Whether the reconciler was invoked with `censusEvent`. False for any other event, also one that is no object. */
 export const asksForCensus = (event: unknown): boolean =>
   typeof event === 'object' && event !== null && 'census' in event && event.census === true;
 

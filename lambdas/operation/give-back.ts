@@ -31,6 +31,10 @@ export async function giveBackRefund(ports: GiveBackPorts, operation: Operation)
   await tolerate(ports, operation, "a refund's part of its charge was not given back", given);
 }
 
+/**
+ * Waits for a write that may fail because what it leaves behind heals by itself. Never throws: a failure is told to the
+ * telemetry as `what`, and its message does not come back for it.
+ */
 export async function tolerate(
   { telemetry }: Pick<GiveBackPorts, 'telemetry'>,
   id: OperationId,

@@ -2,7 +2,7 @@ import { type Audit, audit } from './audit';
 import { cancel } from './cancel';
 import { isKeySpent, isPastDeadline } from './delivery';
 import { providerTimeoutMs } from './limits';
-import { type Intervention, type Operation, type OperationId, UnreadableRecord } from './operation';
+import { type Intervention, nameOf, type Operation, type OperationId, UnreadableRecord } from './operation';
 import type { OperatorRequest } from './operator-request';
 import { type Inspection, type JobQueue, keyOf, type ProviderSwitch, type ProviderTelemetry } from './ports';
 import { absenceProven, quietEndMs, type ReconcilePorts, reconcile, settleSeen } from './reconcile';
@@ -317,7 +317,5 @@ const refused = (said: string, operation?: Operation): OperatorAnswer => ({
   said,
   ...(operation ? { operation } : {}),
 });
-
-const nameOf = ({ tenantId, operationId }: OperationId): string => `${tenantId}/${operationId}`;
 
 const iso = (ms: number): string => new Date(ms).toISOString();

@@ -7,6 +7,9 @@ export interface OperationId {
   readonly operationId: string;
 }
 
+/** An operation as people write it. No id has a slash in it. */
+export const nameOf = ({ tenantId, operationId }: OperationId): string => `${tenantId}/${operationId}`;
+
 /** What an operation asks for. */
 export type Job =
   | { readonly type: 'charge'; readonly input: ChargeInput }

@@ -74,6 +74,10 @@ function absent(seen: Operation, limits: Limits, nowMs: number): Settlement | Un
   return absenceProven(seen.providerKey);
 }
 
+/**
+ * What is settled once it is proven that no effect exists and none can land any more: queued, with a fresh set of attempts.
+ * @param providerKey the key to go on with: the same one, or the next where the provider only repeats itself under it
+ */
 export const absenceProven = (providerKey: string): Settlement => ({
   state: 'queued',
   reason: 'absence_proven',

@@ -22,6 +22,7 @@ export const legalMoves: Readonly<Record<State, readonly State[]>> = {
   cancelled: [],
 };
 
+/** Whether an operation has ended: no move leads out of its state, and no write changes its outcome. */
 export const isTerminal = (state: State): boolean => legalMoves[state].length === 0;
 
 /** Why we stopped trying by ourselves. */

@@ -49,6 +49,7 @@ describe('a parked operation that is redriven after 30 h, when Stripe has forgot
     expect(await evidence(charge)).toMatchObject({
       charges: 1,
       posts,
+      keys: [expect.any(String)],
       record: { state: 'succeeded', providerRef: payment?.id },
     });
     // A replay of that message does nothing more.
@@ -232,14 +233,23 @@ test('BL-11 a key that Stripe knows with other parameters is looked up: never fa
     { kind: 'answer', status: 400, error: { type: 'idempotency_error' } },
     { operationId: charge.operationId, ...chargeAnswers },
   );
+  bench.logs();
   expect(await deliver(charge, { receiveCount: 2 })).toBe('listed');
   expect((await evidence(charge)).record).toMatchObject({
     state: 'parked',
     parkedReason: 'provider_conflict',
   });
+  expect(bench.logs()).toContainEqual(
+    expect.objectContaining({
+      message: 'operation parked',
+      operationId: charge.operationId,
+      parkedReason: 'provider_conflict',
+    }),
+  );
   await bench.reconcile();
   expect(await evidence(charge)).toMatchObject({
     charges: 1,
+    posts: 2,
     keys: [expect.any(String)],
     record: { state: 'succeeded' },
   });

@@ -86,6 +86,20 @@ describe('a refund', () => {
     expect(await bench.accept(refund)).toMatchObject({ kind: 'known' });
   });
 
+  test('BL-14 of yen is in the unit of its charge: at Stripe, in its record and in that of the charge', async () => {
+    const charge = await charged({ input: { amountMinor: 500, currency: 'jpy' } });
+    const refund = refundOf(charge, 300);
+    await bench.accept(refund);
+    await bench.drain();
+    expect(await recordOf(refund)).toMatchObject({
+      state: 'succeeded',
+      result: { amountMinor: 300, currency: 'jpy' },
+    });
+    expect(postsOf(refund)).toHaveLength(1);
+    expect(refundedAtStripe(charge)).toBe(300);
+    expect(await refundsOf(charge)).toMatchObject({ refundedMinor: 300 });
+  });
+
   test('of an id that a charge has is a conflict', async () => {
     const charge = await charged();
     const before = await recordOf(charge);

@@ -186,11 +186,13 @@ test('BL-18 a message that is throttled into the dead-letter queue without ever 
   expect(await bench.json('dlq list')).toMatchObject({
     messages: [{ operationId: 'O18', kind: 'NEVER_STARTED', moneyMayHaveMoved: false }],
   });
+  expect(charges('O18')).toBe(0);
   expect(await bench.json('dlq redrive --operation throttled/O18')).toMatchObject({ redriven: 1 });
   await bench.work();
   expect(await bench.stack.operation('throttled', 'O18')).toMatchObject({
     state: 'succeeded',
     attemptCount: 1,
   });
+  expect(charges('O18')).toBe(1);
   expect(await deadLettered()).toEqual([]);
 });

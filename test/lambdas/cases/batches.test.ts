@@ -138,7 +138,7 @@ test('BL-20 a batch that is all done reports an empty list, and one where all fa
 });
 
 // BL-42, first half (later jobs of a FIFO group overtake a failed one): does not apply. Only standard queues are offered,
-// and the template refuses a .fifo source (test/lib). A refund behind its charge comes with the refund.
+// and the template refuses a .fifo source (test/lib). A refund behind its charge waits for it (test/lambdas/refund.test.ts).
 test('BL-42 a duplicate after the six minutes of FIFO de-duplication is a no-op', async () => {
   const charge = job();
   expect(await bench.deliver([record(charge)])).toEqual([]);

@@ -107,8 +107,19 @@ describe('accepting a charge', () => {
   test('BL-44 a second operation for the same invoice is another charge: an invoice is no identity', async () => {
     const first = chargeOf();
     const second = chargeOf({ tenantId: first.tenantId });
-    expect((await api.charge(first)).status).toBe(202);
-    expect((await api.charge(second)).status).toBe(202);
+    expect(second.input).toEqual(first.input);
+    for (const each of [first, second]) {
+      expect((await api.charge(each)).status).toBe(202);
+      expect(await api.work(each)).toBe(true);
+    }
+    for (const each of [first, second]) {
+      expect(await evidenceOf(api, each)).toMatchObject({
+        charges: 1,
+        posts: 1,
+        keys: [expect.stringContaining(`/${each.operationId}/`)],
+        record: { state: 'succeeded' },
+      });
+    }
   });
 });
 
