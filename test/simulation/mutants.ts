@@ -4,6 +4,7 @@ import type { Operation } from '../../lambdas/operation/operation';
 import type { Finding, Outcome } from '../../lambdas/operation/outcome';
 import { keyOf, type SettleRequest } from '../../lambdas/operation/ports';
 import type { Worker } from '../../lambdas/runtime/worker-wiring';
+import type { Item } from './expression';
 import type { World } from './world';
 
 /** A bug that is planted in what the code under test writes, sends or is told: the product's own code stays as it is. */
@@ -20,6 +21,8 @@ export interface Mutant {
   readonly outcome?: (outcome: Outcome) => Outcome;
   readonly find?: (world: World, operation: Operation) => Finding;
   readonly worker?: (worker: Worker) => Worker;
+  /** What a process reads of the table. @param reader its name: W for workers, A for the API, R for the reconciler, O for people */
+  readonly read?: (items: Item[], keys: readonly string[], reader: string) => Item[];
   /** A settle that failed is taken for one that was written. */
   readonly swallowsSettle?: true;
   /** Messages are taken off the queue when they are received. */
