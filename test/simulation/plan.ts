@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { type Theme, themes } from './themes';
 
 /** What a process asks the outside world for: faults are planned by the port and by which of its calls they meet. */
 export const awsPorts = [
@@ -198,6 +199,8 @@ export interface PlannedLimits {
 }
 
 export interface Plan {
+  /** What it is about. */
+  readonly theme: string;
   /** Of jitter: the back-off's and the event source's. */
   readonly seed: number;
   /** Which kinds of faults and actions this seed has. */
@@ -297,13 +300,18 @@ const limits: fc.Arbitrary<PlannedLimits> = fc
     tenantDailyCalls: fc.constantFrom(null, null, null, 2),
     providerDailyCalls: fc.constantFrom(null, null, null, 3),
   })
-  // A shard without a whole retry of its own grants none: the settings refuse it.
-  .map((all) => ({ ...all, retryBudgetFloor: Math.max(all.retryBudgetFloor, all.providerShards) }));
+  .map(enough);
+
+/** A shard without a whole retry of its own grants none: the settings refuse it. */
+function enough(all: PlannedLimits): PlannedLimits {
+  return { ...all, retryBudgetFloor: Math.max(all.retryBudgetFloor, all.providerShards) };
+}
 
 const many = { size: 'max' } as const;
 
-/** One situation as data: what arrives, what goes wrong, and what people do. */
-export const anyPlan: fc.Arbitrary<Plan> = fc.record({
+/** Everything may happen, at any time. */
+const mixed: fc.Arbitrary<Plan> = fc.record({
+  theme: fc.constant('everything'),
   seed: fc.nat(0xffffffff),
   on: fc.subarray([...switches], { minLength: 0 }),
   limits,
@@ -322,6 +330,21 @@ export const anyPlan: fc.Arbitrary<Plan> = fc.record({
     ...many,
   }),
 });
+
+const about = (plan: Plan, { isAlone, limits, ...theme }: Theme): Plan => ({
+  ...plan,
+  ...theme,
+  limits: enough({ ...plan.limits, ...limits }),
+  on: isAlone ? theme.on : [...new Set([...theme.on, ...plan.on])],
+  actions: isAlone ? theme.actions : [...theme.actions, ...plan.actions],
+  faults: isAlone ? theme.faults : [...theme.faults, ...plan.faults],
+});
+
+/** One situation as data: what arrives, what goes wrong, and what people do. */
+export const anyPlan: fc.Arbitrary<Plan> = fc.oneof(
+  mixed,
+  fc.tuple(mixed, fc.oneof(...themes)).map(([plan, theme]) => about(plan, theme)),
+);
 
 /** The plan of a seed: always the same one. */
 export function planOf(seed: number): Plan {

@@ -296,7 +296,7 @@ export class Process {
           () => world.table.read(keys).map((item) => ({ ...item })),
           tries,
         );
-        return world.mutant?.read?.(items, keys, this.name) ?? items;
+        return world.mutant?.read?.(items, { keys, reader: this.name, nowMs: this.clock() }) ?? items;
       },
       update: (partitionKey: string, update: ConditionalUpdate) => this.#update(partitionKey, update, tries),
       async *due(openShard: number, dueAtMs: number) {
