@@ -75,6 +75,11 @@ const both =
   (update, key) =>
     all.reduce((patched, one) => one(patched, key), update);
 
+const only =
+  (which: Which, change: Update): Update =>
+  (update, key) =>
+    which(update, key) ? change(update, key) : update;
+
 const to =
   (state: string): Which =>
   ({ assign }) =>
@@ -83,7 +88,6 @@ const isClaim: Which = (update) => to('running')(update, '') && update.assign?.l
 const isSettle: Which = ({ condition }) =>
   condition.includes('#claimId = :claimId') && condition.includes('#state = :running');
 const isByReconciler: Which = ({ condition }) => condition.includes('#state <> :running');
-const isCancel: Which = (update) => to('cancelled')(update, '') && update.condition.includes(':seenState');
 const isDefer: Which = ({ condition, assign }) =>
   assign?.state === 'queued' && condition.includes('#inputDigest = :inputDigest');
 const isFail: Which = ({ condition, assign }) =>
@@ -105,6 +109,10 @@ const notAsSeen =
 
 const window = '(attribute_not_exists(#effectPossibleSinceMs) OR #effectPossibleSinceMs > :windowOpensAtMs)';
 const noEffect = 'attribute_not_exists(#effectPossibleSinceMs)';
+const isCancel: Which = (update, key) =>
+  to('cancelled')(update, key) &&
+  update.condition.includes(':seenState') &&
+  update.condition.includes(noEffect);
 
 /** Some processes see operations as they are not. */
 const seeing =
@@ -325,12 +333,24 @@ const single: readonly Mutant[] = [
   {
     name: 'cancel: no effect',
     bug: 'a cancel does not look at the effect',
-    update: both(notAsSeen(isCancel), without(noEffect, isCancel)),
+    update: only(
+      isCancel,
+      both(
+        notAsSeen(() => true),
+        without(noEffect),
+      ),
+    ),
   },
   {
     name: 'cancel: state',
     bug: 'a cancel does not look at the state',
-    update: both(notAsSeen(isCancel), without('#state IN (:queued, :parked)', isCancel)),
+    update: only(
+      isCancel,
+      both(
+        notAsSeen(() => true),
+        without('#state IN (:queued, :parked)'),
+      ),
+    ),
   },
   {
     name: 'defer: queued',

@@ -286,6 +286,39 @@ export const themes: readonly fc.Arbitrary<Theme>[] = [
     ),
   }),
   theme({
+    theme: 'tokens that are given back in the next window',
+    on: ['resetBefore', 'ambush', 'redrive', 'burst'],
+    limits: limitsOf(
+      { ...unlimited, maxAttempts: 1, batchSize: 5, breakerMinCalls: 20, providerShards: 1 },
+      { tenantMaxRunning: oneOf(1, 2) },
+    ),
+    operations: listOf(operation(), 4, 3),
+    faults: listOf(fault(['resetBefore'], 'post', fc.constant(0), upTo(8, 3)), 1),
+    actions: listOf(action(['redrive'], upTo(5 * minute, minute)), 3),
+    ambushes: listOf(
+      ambush(['count'], ['burst'], upTo(115 * second, 62 * second), {
+        nth: upTo(12),
+        afterMs: upTo(60 * second),
+        dies: oneOf<boolean>(true),
+      }),
+      8,
+      3,
+    ),
+  }),
+  theme({
+    theme: 'parked and settled at once',
+    on: ['crashAfter', 'crashInFlight', 'ambush', 'settleSucceeded', 'reconcileOne'],
+    limits: limitsOf(unlimited, { tenantMaxRunning: oneOf(0, 2), maxAttempts: fc.constant(1) }),
+    faults: listOf(fault(['crashAfter', 'crashInFlight'], 'post', upTo(1), fc.constant(1)), 2),
+    ambushes: listOf(
+      ambush(['park'], ['settleSucceeded', 'reconcileOne'], upTo(9000, 2000), {
+        nth: upTo(1),
+        afterMs: upTo(500),
+      }),
+      2,
+    ),
+  }),
+  theme({
     theme: 'two first attempts',
     on: ['ambush', ...unknowns, 'duplicate'],
     limits: limitsOf(roomy, { batchSize: fc.constant(1), retryBudgetFloor: fc.constant(10) }),
