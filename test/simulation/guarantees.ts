@@ -33,6 +33,8 @@ interface Tracked {
   readonly states: { readonly atMs: number; readonly state: State; readonly isDurable: boolean }[];
   posts: Post[];
   wasParked: boolean;
+  /** When the last worker began that wrote it. */
+  workedSinceMs: number;
   /** Who set its due time. */
   dueBy: string | undefined;
   /** Redrives that a person has taken off its count by asking for a retry. */
@@ -42,6 +44,7 @@ interface Tracked {
 /** What a process did that a write may need for its judgement. */
 export interface Writer {
   readonly name: string;
+  readonly startedMs: number;
   readonly claimIds: ReadonlySet<string>;
   /** Its last possible moment. */
   readonly endsAtMs: number;
@@ -95,7 +98,7 @@ export class Guarantees {
   #tracked(key: string): Tracked {
     let tracked = this.#operations.get(key);
     if (!tracked) {
-      tracked = { states: [], posts: [], wasParked: false, dueBy: undefined, forgiven: 0 };
+      tracked = { states: [], posts: [], wasParked: false, workedSinceMs: 0, dueBy: undefined, forgiven: 0 };
       this.#operations.set(key, tracked);
     }
     return tracked;
@@ -109,6 +112,8 @@ export class Guarantees {
     const seen = before && this.#records.get(key);
     const tracked = this.#tracked(key);
     this.#records.set(key, after);
+    if (writer.name.startsWith('W'))
+      tracked.workedSinceMs = Math.max(tracked.workedSinceMs, writer.startedMs);
     const isDueSet = before === undefined || before.dueAtMs !== item.dueAtMs;
     const dueBy = isDueSet ? writer.name : tracked.dueBy;
     const { state, dueAtMs } = after;
@@ -563,6 +568,15 @@ export class Guarantees {
         open += 1;
     }
     expect(open <= most, `G7 tenant ${tenantId} has ${open} accepted operations open, ${most} are allowed`);
+  }
+
+  /** What a worker wrote of it from a message's fifth delivery on has a due time: it is not left to the dead-letter queue. */
+  judgeDeadLetter(key: string, fifthAtMs: number): void {
+    const { workedSinceMs } = this.#tracked(key);
+    expect(
+      workedSinceMs < fifthAtMs,
+      `G2 ${key} is ${this.#records.get(key)?.state} and its message is a dead letter, although a worker wrote since its fifth delivery`,
+    );
   }
 
   /** When nothing happens any more. @param messages keys of the operations of messages in the queue or the dead-letter queue */

@@ -616,7 +616,8 @@ const together: readonly Mutant[] = [
     name: 'look and claim: inTime',
     clause: 'claim: inTime',
     bug: 'neither the look nor the claim looks at the deadline',
-    read: seeing('W', () => ({ deadlineAtMs: Date.UTC(2040, 0, 1) })),
+    // A refund of a charge that never ends waits for its deadline.
+    read: seeing('W', ({ type }) => (type === 'charge' ? { deadlineAtMs: Date.UTC(2040, 0, 1) } : {})),
   },
   {
     name: 'look and claim: redriven, the time',
@@ -628,7 +629,10 @@ const together: readonly Mutant[] = [
     name: 'look and claim: redriven, the count',
     clause: 'claim: redriven, the count',
     bug: 'neither the look nor the claim counts the redrives',
-    read: seeing('W', () => ({ redriveCount: 0 })),
+    // What may have an effect is reconciled, which counts them too.
+    read: seeing('W', ({ effectPossibleSinceMs, absentProvenAtMs }) =>
+      effectPossibleSinceMs === undefined && absentProvenAtMs === undefined ? { redriveCount: 0 } : {},
+    ),
   },
   {
     name: 'look and settle: isUnheld',
@@ -640,14 +644,22 @@ const together: readonly Mutant[] = [
     name: 'look and defer: lapsed',
     clause: 'defer: lapsed',
     bug: 'neither the look nor the write of a wait sees a live lease',
-    read: seeing('W', lapsed),
+    // What would be parked, or asked about, is looked at for its lease by others.
+    read: seeing('W', (operation, nowMs) =>
+      Number(operation.attemptCount) < Number(operation.attemptLimit) &&
+      nowMs - Number(operation.effectPossibleSinceMs) < 20 * 3_600_000
+        ? lapsed(operation, nowMs)
+        : {},
+    ),
   },
   {
     name: 'look and refund: amount',
     clause: 'refund: amount',
     bug: "neither the look nor the reservation looks at the charge's amount",
-    read: seeing('AW', ({ type, input }) =>
-      type === 'charge' ? { input: { ...Object(input), amountMinor: 1_000_000 } } : {},
+    read: seeing('AW', ({ type, input, refunds }) =>
+      type === 'charge' && refunds === undefined
+        ? { input: { ...Object(input), amountMinor: 1_000_000 } }
+        : {},
     ),
   },
   {

@@ -166,7 +166,9 @@ export class People {
   /** Together they are more than the charge, and two of them are one. */
   #refundsAtOnce(charge: OperationId, amount: number): void {
     const part = 300 + Math.round(amount * 100) * 4;
-    for (const amountMinor of [part, part, part + 1, part + 2, 1003 + part])
+    const asked = [part, part, part + 1, part + 2, 1003 + part];
+    const first = Math.round(amount * 100) % asked.length;
+    for (const amountMinor of [...asked.slice(first), ...asked.slice(0, first)])
       this.#accept(refundOf(charge, amountMinor));
   }
 

@@ -171,6 +171,8 @@ export const situations = [
   'refundPending',
   'parked',
   'deadLettered',
+  'redrivenLate',
+  'redrivenByHand',
   'keptInTable',
   'breakerOpened',
   'probed',

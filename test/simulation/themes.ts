@@ -306,6 +306,67 @@ export const themes: readonly fc.Arbitrary<Theme>[] = [
     ),
   }),
   theme({
+    theme: 'a settle that lands after the end',
+    on: ['ambush', 'reconcileOne', 'crashInFlight'],
+    limits: limitsOf(unlimited, { tenantMaxRunning: oneOf(0, 2) }),
+    operations: listOf(
+      operation({ behaviour: oneOf('ok', 'processing', 'processing', 'processingFails') }),
+      1,
+    ),
+    ambushes: listOf(
+      ambush(['settle'], ['reconcileOne', 'settleSucceeded'], upTo(115 * second, 80 * second), {
+        nth: fc.constant(0),
+        afterMs: upTo(75 * second, 62 * second),
+        dies: oneOf<boolean>(true),
+      }),
+      1,
+    ),
+  }),
+  theme({
+    theme: 'a place that is given back late',
+    on: ['late', 'resetBefore', 'stall'],
+    limits: limitsOf(unlimited, { tenantMaxRunning: oneOf(1, 2) }),
+    operations: listOf(operation({ by: fc.constant('queue') }), 2),
+    faults: fc
+      .tuple(
+        fault(['late'], 'tenantWrite', upTo(2, 1), fc.constant(3), high),
+        fault(['resetBefore', 'stall'], 'post', fc.constant(0), oneOf(1, 2)),
+      )
+      .map((both) => [...both]),
+  }),
+  theme({
+    theme: 'workers that die, one after another',
+    on: ['crashAfter', 'crashInFlight'],
+    limits: fc.constant(unlimited),
+    operations: listOf(operation({ by: oneOf('queue', 'queue', 'api') }), 1),
+    faults: fc
+      .tuple(
+        fault(['crashAfter', 'crashInFlight'], 'post', fc.constant(0), fc.constant(1)),
+        fault(['crashInFlight'], 'read', upTo(3, 1), upTo(20, 5)),
+      )
+      .map((both) => [...both]),
+  }),
+  theme({
+    theme: 'a table that is away when it is settled',
+    on: ['throttle', 'loseRequest'],
+    limits: fc.constant(unlimited),
+    operations: listOf(operation({ by: oneOf('queue', 'queue', 'api') }), 3),
+    faults: listOf(fault(['throttle', 'loseRequest'], 'operationWrite', upTo(4, 1), upTo(5, 3)), 2),
+  }),
+  theme({
+    theme: 'asked about while it runs',
+    on: ['ambush', 'reconcileOne', 'resetBefore'],
+    limits: limitsOf(unlimited, { tenantMaxRunning: oneOf(0, 2) }),
+    operations: listOf(operation({ behaviour: oneOf('declined', 'declined', 'ok', 'processing') }), 2),
+    ambushes: listOf(
+      ambush(['settle', 'post'], ['reconcileOne', 'retry', 'settleAbsent'], upTo(9000, 2000), {
+        nth: upTo(1),
+        afterMs: upTo(500),
+      }),
+      2,
+    ),
+  }),
+  theme({
     theme: 'parked and settled at once',
     on: ['crashAfter', 'crashInFlight', 'ambush', 'settleSucceeded', 'reconcileOne'],
     limits: limitsOf(unlimited, { tenantMaxRunning: oneOf(0, 2), maxAttempts: fc.constant(1) }),

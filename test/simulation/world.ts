@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Context } from 'aws-lambda';
 import type { ConditionalUpdate, Updated } from '../../lambdas/adapters/table-client';
 import { bringOn } from '../../lambdas/operation/bring-on';
-import type { Disposition } from '../../lambdas/operation/delivery';
+import { type Disposition, durableFromDelivery } from '../../lambdas/operation/delivery';
 import { type Limits, limitsFrom, visibilityTimeoutSeconds } from '../../lambdas/operation/limits';
 import type { Operation, OperationId } from '../../lambdas/operation/operation';
 import type { Finding } from '../../lambdas/operation/outcome';
@@ -110,6 +110,10 @@ export class World {
         this.reached('deadLettered');
         this.say(`queue: ${messageId} is dead-lettered`);
       },
+      onRedriven: ({ messageId }, afterMs) => {
+        if (afterMs >= hourMs) this.reached('redrivenLate');
+        this.say(`queue: ${messageId} is redriven`);
+      },
     });
   }
 
@@ -138,11 +142,35 @@ export class World {
     this.say('calm');
     if (this.#on.has('pause') || this.#on.has('ambush')) this.#people.resume();
     await this.#toRest();
+    if (this.#leavesToPerson()) {
+      this.reached('redrivenByHand');
+      this.queue.redrive();
+      await this.#toRest();
+    }
     this.#judgeEnd();
     if (this.isStopped()) return;
     this.#people.probe(this.#tenants);
     await this.#toRest();
     this.#judgeEnd();
+  }
+
+  /**
+   * Where workers die or reach nothing from a message's fifth delivery on, it is a dead letter while its record says that
+   * it runs or waits: a person, whom the alarm of the dead-letter queue calls, redrives it.
+   */
+  #leavesToPerson(): boolean {
+    if (this.isStopped()) return false;
+    const open = [...this.guarantees.records()].filter(
+      ([key, { state }]) => (state === 'running' || state === 'queued') && this.#isDeadLettered(key),
+    );
+    for (const [key] of open) {
+      const letters = this.queue.deadLetters.filter(({ body }) => keyIn(body) === key);
+      const fifthAtMs = Math.max(
+        ...letters.map(({ receivedAtMs }) => receivedAtMs[durableFromDelivery - 1] ?? 0),
+      );
+      this.#tryToGuard(() => this.guarantees.judgeDeadLetter(key, fifthAtMs));
+    }
+    return open.length > 0;
   }
 
   #judgeEnd(): void {
