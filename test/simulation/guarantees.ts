@@ -2,7 +2,7 @@ import { operationFromItem } from '../../lambdas/adapters/operation-item';
 import type { Limits } from '../../lambdas/operation/limits';
 import type { Operation } from '../../lambdas/operation/operation';
 import type { Outcome } from '../../lambdas/operation/outcome';
-import type { SettleRequest } from '../../lambdas/operation/ports';
+import type { Calls, SettleRequest } from '../../lambdas/operation/ports';
 import { floorTokens, tokensPerRetry } from '../../lambdas/operation/provider-state';
 import { isTerminal, legalMoves, type State } from '../../lambdas/operation/state';
 import type { Item } from './expression';
@@ -11,6 +11,8 @@ import { byHand, type ProviderTwin } from './provider-twin';
 const hourMs = 3_600_000;
 /** Half of the margin of a lease is the most that two clocks may differ. */
 const mostSkewMs = 15_000;
+/** One message after another is redriven so often, until a person looks. */
+const mostRedrives = 5;
 
 /** One provider call that asks for money, as the world sees it. */
 export interface Post {
@@ -31,17 +33,30 @@ interface Tracked {
   readonly states: { readonly atMs: number; readonly state: State; readonly isDurable: boolean }[];
   posts: Post[];
   wasParked: boolean;
+  /** When the last worker began that wrote it. */
+  workedSinceMs: number;
+  /** Who set its due time. */
+  dueBy: string | undefined;
+  /** Redrives that a person has taken off its count by asking for a retry. */
+  forgiven: number;
 }
 
 /** What a process did that a write may need for its judgement. */
 export interface Writer {
   readonly name: string;
+  readonly startedMs: number;
   readonly claimIds: ReadonlySet<string>;
   /** Its last possible moment. */
   readonly endsAtMs: number;
   readonly skewMs: number;
   /** The settle under way, by partition key. */
   readonly settling: ReadonlyMap<string, SettleRequest>;
+  /** Of a worker: when the newest message of each operation that it got was sent. */
+  readonly newest: ReadonlyMap<string, number>;
+  /** What its report of calls may add to the provider's tokens. */
+  readonly credit: Pick<Calls, 'earned' | 'unspent' | 'takenInWindowMs'> | undefined;
+  /** Tokens that its writes took, by window. */
+  readonly debits: { readonly windowStartMs: number; tokens: number }[];
 }
 
 export class GuaranteeBroken extends Error {
@@ -83,7 +98,7 @@ export class Guarantees {
   #tracked(key: string): Tracked {
     let tracked = this.#operations.get(key);
     if (!tracked) {
-      tracked = { states: [], posts: [], wasParked: false };
+      tracked = { states: [], posts: [], wasParked: false, workedSinceMs: 0, dueBy: undefined, forgiven: 0 };
       this.#operations.set(key, tracked);
     }
     return tracked;
@@ -97,19 +112,31 @@ export class Guarantees {
     const seen = before && this.#records.get(key);
     const tracked = this.#tracked(key);
     this.#records.set(key, after);
+    if (writer.name.startsWith('W'))
+      tracked.workedSinceMs = Math.max(tracked.workedSinceMs, writer.startedMs);
+    const isDueSet = before === undefined || before.dueAtMs !== item.dueAtMs;
+    const dueBy = isDueSet ? writer.name : tracked.dueBy;
     const { state, dueAtMs } = after;
     const isDurable = isTerminal(state) || (dueAtMs !== undefined && state !== 'parked');
     tracked.states.push({ atMs: this.nowMs(), state, isDurable });
     this.#judgeLease(key, after);
     this.#judgeClaim(writer, key, seen, after);
     if (after.type === 'charge') judgeRefunds(key, after);
-    if (!seen) return;
+    if (!seen) {
+      tracked.dueBy = dueBy;
+      return;
+    }
     this.#judgeBinding(key, seen, after);
     this.#judgeMove(key, seen, after);
     this.#judgeOwnership(writer, key, seen, after);
     this.#judgeCount(writer, partitionKey, key, seen, after);
+    this.#judgeRedrive(writer, key, seen, after);
+    judgeWish(writer, key, seen, after);
+    this.#judgeDue(writer, key, seen, after);
+    judgeWindow(key, seen, after);
     if (after.absentProvenAtMs !== seen.absentProvenAtMs) this.#absenceProven(key, tracked);
     if (state === 'parked') tracked.wasParked = true;
+    tracked.dueBy = dueBy;
   }
 
   #judgeLease(key: string, { state, leaseExpiresAtMs }: Operation): void {
@@ -180,7 +207,8 @@ export class Guarantees {
     }
     const isHeld = before.state === 'running' && (before.leaseExpiresAtMs ?? 0) > this.nowMs() + mostSkewMs;
     if (!isHeld || claimIds.has(before.claimId ?? '')) return;
-    for (const field of owned) {
+    // The reconciler moves the due time of what a worker holds; another worker has no business with it.
+    for (const field of name.startsWith('W') ? ([...owned, 'dueAtMs'] as const) : owned) {
       expect(
         JSON.stringify(before[field]) === JSON.stringify(after[field]),
         `G4 ${name} changed ${field} of ${key}, which another claim holds`,
@@ -195,6 +223,12 @@ export class Guarantees {
     before: Operation,
     after: Operation,
   ): void {
+    const tracked = this.#tracked(key);
+    if (after.redriveCount < before.redriveCount) {
+      const isPersons = after.intervention?.action === 'retried';
+      expect(isPersons, `G8 ${key}: its redrives are counted anew without a person's retry`);
+      tracked.forgiven += before.redriveCount;
+    }
     // A claim may also land a second time, after its worker has settled: it holds until its lease lapses.
     const isClaim =
       after.state === 'running' && (after.claimId !== before.claimId || before.state !== 'running');
@@ -203,7 +237,7 @@ export class Guarantees {
         after.attemptCount === before.attemptCount + 1,
         `G2 ${key}: the claim did not count its attempt`,
       );
-      const most = this.limits.maxAttempts * (1 + after.redriveCount) + this.#probes;
+      const most = this.limits.maxAttempts * (1 + after.redriveCount + tracked.forgiven) + this.#probes;
       expect(after.attemptCount <= most, `G8 ${key} has attempt ${after.attemptCount} of at most ${most}`);
       expect(after.redriveCount <= 10, `G8 ${key} was redriven ${after.redriveCount} times`);
       expect(
@@ -227,6 +261,41 @@ export class Guarantees {
     expect(
       after.attemptCount === before.attemptCount - (wasNothing ? 1 : 0),
       `G2 ${key}: after ${outcome.kind} its attempts are ${after.attemptCount}, they were ${before.attemptCount}`,
+    );
+  }
+
+  /** Only a message that was sent after the operation was parked takes it up again, and a bounded number of times. */
+  #judgeRedrive({ name, newest }: Writer, key: string, before: Operation, after: Operation): void {
+    if (after.redriveCount <= before.redriveCount || name.startsWith('O')) return;
+    expect(
+      before.redriveCount < mostRedrives,
+      `G8 ${key} is redriven, and was redriven ${before.redriveCount} times before`,
+    );
+    if (
+      before.state !== 'parked' ||
+      !name.startsWith('W') ||
+      after.absentProvenAtMs !== before.absentProvenAtMs
+    )
+      return;
+    expect(
+      (newest.get(key) ?? 0) > (before.parkedAtMs ?? 0),
+      `G8 ${key} is taken up again by a message that was sent before it was parked`,
+    );
+  }
+
+  /** Of two runs of the reconciler one takes what is due: the other leaves it alone. */
+  #judgeDue({ name }: Writer, key: string, before: Operation, after: Operation): void {
+    const isTaken =
+      name.startsWith('R') &&
+      after.state === before.state &&
+      after.absentProvenAtMs === before.absentProvenAtMs &&
+      before.dueAtMs !== undefined &&
+      after.dueAtMs !== before.dueAtMs;
+    if (!isTaken) return;
+    const isItsOwn = this.#tracked(key).dueBy === name;
+    expect(
+      isItsOwn || before.dueAtMs <= this.nowMs() + mostSkewMs,
+      `G12 ${name} brings on ${key}, which another has just brought on`,
     );
   }
 
@@ -340,8 +409,14 @@ export class Guarantees {
     expect(outcome.kind !== 'conflict', `G1 ${post.key}: its key met other parameters at the provider`);
   }
 
-  granted(shard: number, windowStartMs: number, granted: number): void {
+  granted({ name, debits }: Writer, shard: number, windowStartMs: number, granted: number): void {
     if (granted === 0) return;
+    const ofWindow = debits.filter((debit) => debit.windowStartMs === windowStartMs);
+    const tokens = ofWindow.reduce((sum, debit) => sum + debit.tokens, 0);
+    expect(
+      tokens >= granted * tokensPerRetry,
+      `G8 ${name} was granted ${granted} retries, and its writes took ${tokens} tokens of that window`,
+    );
     this.#granted += granted;
     const window = this.#window(shard, windowStartMs);
     window.granted += granted;
@@ -371,10 +446,48 @@ export class Guarantees {
   }
 
   /** A write of the provider's item took effect. */
-  providerWritten({ name }: Writer, before: Item | undefined, after: Item): void {
+  providerWritten(writer: Writer, before: Item | undefined, after: Item): void {
+    const { name } = writer;
+    this.#judgeTokens(writer, before, after);
     const isLifted = before?.breakerReason === 'paused' && after.breakerReason !== 'paused';
     expect(!isLifted || name.startsWith('O'), `G8 ${name} lifted a person's pause`);
     expect(Number(after.retryTokens ?? 0) >= 0, `G8 the budget is overdrawn: ${after.retryTokens} tokens`);
+  }
+
+  /** A window begins once and with its floor; then tokens are what calls earned, or what was taken there and is given back. */
+  #judgeTokens({ name, credit, debits }: Writer, before: Item | undefined, after: Item): void {
+    const windowStartMs = Number(after.windowStartMs ?? 0);
+    const startedMs = Number(before?.windowStartMs ?? 0);
+    expect(windowStartMs >= startedMs, `G8 ${name} goes back to an earlier window of the budget`);
+    const tokens = Number(after.retryTokens ?? 0);
+    const had = windowStartMs > startedMs ? floorTokens(this.limits) : Number(before?.retryTokens ?? 0);
+    const unspent = credit?.takenInWindowMs === windowStartMs ? credit.unspent : 0;
+    const most = had + (credit?.earned ?? 0) + unspent;
+    expect(tokens <= most, `G8 ${name} makes the budget ${tokens} tokens, it may be ${most}`);
+    if (tokens < had) debits.push({ windowStartMs, tokens: had - tokens });
+  }
+
+  /** A write of a tenant's item took effect. */
+  tenantWritten(
+    { name, claimIds }: Writer,
+    partitionKey: string,
+    before: Item | undefined,
+    after: Item,
+  ): void {
+    const tenantId = partitionKey.slice('tenant#'.length);
+    const fromMs = this.nowMs() + mostSkewMs;
+    const places = placesOf(after);
+    for (const [operationId, { claimId, leaseExpiresAtMs }] of placesOf(before)) {
+      if (claimIds.has(claimId) || leaseExpiresAtMs <= fromMs) continue;
+      const place = places.get(operationId);
+      expect(
+        place?.claimId === claimId && place.leaseExpiresAtMs === leaseExpiresAtMs,
+        `G7 ${name} changes the place of ${operationId}, which another claim holds`,
+      );
+    }
+    const live = [...places.values()].filter(({ leaseExpiresAtMs }) => leaseExpiresAtMs > fromMs).length;
+    const most = this.limits.tenantMaxRunning || Number.POSITIVE_INFINITY;
+    expect(live <= most, `G7 tenant ${tenantId} has ${live} places taken, ${most} are allowed`);
   }
 
   #window(shard: number, windowStartMs: number) {
@@ -457,6 +570,15 @@ export class Guarantees {
     expect(open <= most, `G7 tenant ${tenantId} has ${open} accepted operations open, ${most} are allowed`);
   }
 
+  /** What a worker wrote of it from a message's fifth delivery on has a due time: it is not left to the dead-letter queue. */
+  judgeDeadLetter(key: string, fifthAtMs: number): void {
+    const { workedSinceMs } = this.#tracked(key);
+    expect(
+      workedSinceMs < fifthAtMs,
+      `G2 ${key} is ${this.#records.get(key)?.state} and its message is a dead letter, although a worker wrote since its fifth delivery`,
+    );
+  }
+
   /** When nothing happens any more. @param messages keys of the operations of messages in the queue or the dead-letter queue */
   judgeEnd(queued: readonly string[], deadLettered: readonly string[], provided: Iterable<Item>): void {
     expect(queued.length === 0, `G12 messages of ${queued.join(', ')} are still in the queue`);
@@ -469,6 +591,10 @@ export class Guarantees {
       const { state } = record;
       expect(isTerminal(state) || state === 'parked', `G2 ${key} does not end: it is ${state}`);
       if (state !== 'parked') continue;
+      expect(
+        record.cancelRequestedAtMs === undefined || record.effectPossibleSinceMs !== undefined,
+        `G9 ${key} stays parked without a possible effect, and a cancel was asked for`,
+      );
       expect(
         deadLettered.includes(key),
         `G11 ${key} is parked, and no message of it is in the dead-letter queue`,
@@ -483,9 +609,8 @@ export class Guarantees {
         `G11 ${key} is parked with a possible effect, and nobody looks at it`,
       );
     }
-    for (const { running } of provided) {
-      const places = typeof running === 'object' && running !== null ? Object.entries(running) : [];
-      for (const [operationId, place] of places)
+    for (const item of provided) {
+      for (const [operationId, place] of placesOf(item))
         expect(place.leaseExpiresAtMs < this.nowMs() + mostSkewMs, `G12 ${operationId} still holds a place`);
     }
   }
@@ -500,11 +625,43 @@ const bound = [
   'createdAtMs',
   'deadlineAtMs',
 ] as const;
-const ended = ['state', 'providerRef', 'result', 'error', 'attemptCount'] as const;
+const ended = ['state', 'providerRef', 'result', 'error', 'attemptCount', 'updatedAtMs'] as const;
 const owned = ['state', 'claimId', 'leaseExpiresAtMs', 'attemptCount', 'effectPossibleSinceMs'] as const;
 
+/** A claim that grants itself a window counts it from the listing that proved the absence of an effect. */
+function judgeWindow(key: string, before: Operation, after: Operation): void {
+  const isNew = before.effectPossibleSinceMs === undefined && after.effectPossibleSinceMs !== undefined;
+  if (!isNew || before.absentProvenAtMs === undefined) return;
+  expect(
+    after.effectPossibleSinceMs === before.absentProvenAtMs,
+    `G6 ${key}: its window counts from ${after.effectPossibleSinceMs}, and absence was proven at ${before.absentProvenAtMs}`,
+  );
+}
+
+/** What a claim proves not to have happened is cancelled, where that was asked for. */
+function judgeWish({ settling }: Writer, key: string, before: Operation, after: Operation): void {
+  if (settling.get(`op#${key}`)?.by !== 'claim' || before.state !== 'running' || isTerminal(after.state))
+    return;
+  expect(
+    after.cancelRequestedAtMs === undefined || after.effectPossibleSinceMs !== undefined,
+    `G9 ${key} is ${after.state} without a possible effect, and a cancel was asked for`,
+  );
+}
+
+/** Places of a tenant's calls, by operation id. */
+function placesOf(item: Item | undefined) {
+  const running = item?.running;
+  return new Map<string, { readonly claimId: string; readonly leaseExpiresAtMs: number }>(
+    typeof running === 'object' && running !== null ? Object.entries(running) : [],
+  );
+}
+
 /** What refunds hold of a charge is its sum, and within it. */
-function judgeRefunds(key: string, { refunds = {}, refundedMinor = 0, input }: Operation): void {
+function judgeRefunds(key: string, { refunds = {}, refundedMinor = 0, input, state }: Operation): void {
+  expect(
+    refundedMinor === 0 || state === 'succeeded',
+    `G1 ${key} is ${state}, and its refunds hold ${refundedMinor}`,
+  );
   const held = Object.values(refunds).reduce((sum, { amountMinor }) => sum + amountMinor, 0);
   expect(held === refundedMinor, `G1 ${key}: its refunds hold ${held}, it says ${refundedMinor}`);
   expect(

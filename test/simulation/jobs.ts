@@ -9,11 +9,16 @@ export function idOf({ operations }: Plan, index: number): OperationId {
   return { tenantId: `t${operations[index]?.tenant ?? 0}`, operationId: `o${index}` };
 }
 
+/** When every plan begins: a Thursday, 22 minutes before a UTC day ends. */
+export const beginMs = Date.UTC(2026, 0, 15, 23, 38);
+
 /** The job of a planned operation. */
 export function jobOf(plan: Plan, index: number): Message {
   const { tenantId, operationId } = idOf(plan, index);
   const planned = plan.operations[index];
-  return chargeOf(tenantId, operationId, planned?.behaviour ?? 'ok', planned?.hasDescription ?? false);
+  const job = chargeOf(tenantId, operationId, planned?.behaviour ?? 'ok', planned?.hasDescription ?? false);
+  if (typeof planned?.deadlineAfterMs !== 'number') return job;
+  return { ...job, deadlineAt: new Date(beginMs + planned.atMs + planned.deadlineAfterMs).toISOString() };
 }
 
 /** A charge whose payment method says what its card does. */

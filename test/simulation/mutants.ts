@@ -4,6 +4,7 @@ import type { Operation } from '../../lambdas/operation/operation';
 import type { Finding, Outcome } from '../../lambdas/operation/outcome';
 import { keyOf, type SettleRequest } from '../../lambdas/operation/ports';
 import type { Worker } from '../../lambdas/runtime/worker-wiring';
+import type { Item } from './expression';
 import type { World } from './world';
 
 /** A bug that is planted in what the code under test writes, sends or is told: the product's own code stays as it is. */
@@ -11,8 +12,10 @@ export interface Mutant {
   readonly name: string;
   /** What the bug is. */
   readonly bug: string;
-  /** Why nobody can see it, where that is so by design. */
-  readonly invisible?: string;
+  /** Where something else prevents what the clause prevents: what that is, and the bug that takes both away. */
+  readonly hidden?: { readonly by: string; readonly foundWith: string };
+  /** Of two bugs together: the one in a clause. The other one breaks nothing by itself. */
+  readonly clause?: string;
   readonly update?: (update: ConditionalUpdate, partitionKey: string) => ConditionalUpdate;
   readonly settle?: (request: SettleRequest) => SettleRequest;
   readonly limits?: Partial<Limits>;
@@ -20,12 +23,21 @@ export interface Mutant {
   readonly outcome?: (outcome: Outcome) => Outcome;
   readonly find?: (world: World, operation: Operation) => Finding;
   readonly worker?: (worker: Worker) => Worker;
+  /** What a process takes for what it read of the table. */
+  readonly read?: (items: Item[], of: Reading) => Item[];
   /** A settle that failed is taken for one that was written. */
   readonly swallowsSettle?: true;
   /** Messages are taken off the queue when they are received. */
   readonly acknowledgesFirst?: true;
   /** Messages of parked operations are taken off the queue. */
   readonly acknowledgesParked?: true;
+}
+
+/** Who reads: W are workers, A is the API, R the reconciler, O people. */
+interface Reading {
+  readonly keys: readonly string[];
+  readonly reader: string;
+  readonly nowMs: number;
 }
 
 type Update = Mutant['update'] & {};
@@ -63,6 +75,11 @@ const both =
   (update, key) =>
     all.reduce((patched, one) => one(patched, key), update);
 
+const only =
+  (which: Which, change: Update): Update =>
+  (update, key) =>
+    which(update, key) ? change(update, key) : update;
+
 const to =
   (state: string): Which =>
   ({ assign }) =>
@@ -71,7 +88,6 @@ const isClaim: Which = (update) => to('running')(update, '') && update.assign?.l
 const isSettle: Which = ({ condition }) =>
   condition.includes('#claimId = :claimId') && condition.includes('#state = :running');
 const isByReconciler: Which = ({ condition }) => condition.includes('#state <> :running');
-const isCancel: Which = (update) => to('cancelled')(update, '') && update.condition.includes(':seenState');
 const isDefer: Which = ({ condition, assign }) =>
   assign?.state === 'queued' && condition.includes('#inputDigest = :inputDigest');
 const isFail: Which = ({ condition, assign }) =>
@@ -93,9 +109,25 @@ const notAsSeen =
 
 const window = '(attribute_not_exists(#effectPossibleSinceMs) OR #effectPossibleSinceMs > :windowOpensAtMs)';
 const noEffect = 'attribute_not_exists(#effectPossibleSinceMs)';
+const isCancel: Which = (update, key) =>
+  to('cancelled')(update, key) &&
+  update.condition.includes(':seenState') &&
+  update.condition.includes(noEffect);
+
+/** Some processes see operations as they are not. */
+const seeing =
+  (readers: string, change: (operation: Item, nowMs: number) => Item): Mutant['read'] =>
+  (items, { reader, nowMs }) =>
+    readers.includes(reader.charAt(0))
+      ? items.map((item) => (String(item.pk).startsWith('op#') ? { ...item, ...change(item, nowMs) } : item))
+      : items;
+
+/** A live lease is taken for one that has just lapsed. */
+const lapsed = ({ state, leaseExpiresAtMs }: Item, nowMs: number): Item =>
+  state === 'running' ? { leaseExpiresAtMs: Math.min(Number(leaseExpiresAtMs), nowMs - 1) } : {};
 
 /** One for each clause of each condition, and one for each rule of DESIGN section 5. */
-export const mutants: readonly Mutant[] = [
+const single: readonly Mutant[] = [
   // The claim.
   {
     name: 'claim: neverSeen',
@@ -111,8 +143,10 @@ export const mutants: readonly Mutant[] = [
     name: 'claim: windowOpen',
     bug: 'the claim does not look at the window',
     update: without(window, isClaim),
-    invisible:
-      'The look has decided by the same time and the same record; an effect that became possible since then is younger. The two together are a bug of their own below.',
+    hidden: {
+      by: 'The look has decided by the same time and the same record; an effect that became possible since then is younger.',
+      foundWith: 'rule: window',
+    },
   },
   {
     name: 'claim: provenAsSeen',
@@ -121,14 +155,14 @@ export const mutants: readonly Mutant[] = [
       '(attribute_not_exists(#absentProvenAtMs) OR #absentProvenAtMs = :effectSinceMs)',
       isClaim,
     ),
-    invisible:
-      'Between the look and the claim there would have to be another attempt, its lapse, a quiet hour and a proof: longer than a worker lives.',
   },
   {
     name: 'claim: wanted',
     bug: 'an operation whose cancel was asked for is claimed',
-    invisible:
-      'A wish is stored only where an effect is possible. The write that takes the effect back grants it, and where a reconciliation came between the next look does.',
+    hidden: {
+      by: 'A wish is stored only where an effect is possible. The write that takes the effect back grants it, and where a reconciliation came between the next look does.',
+      foundWith: 'look and claim: wanted',
+    },
     update: without(
       '(attribute_not_exists(#cancelRequestedAtMs) OR attribute_exists(#effectPossibleSinceMs))',
       isClaim,
@@ -143,7 +177,10 @@ export const mutants: readonly Mutant[] = [
     name: 'claim: attemptsLeft',
     bug: 'the claim does not look at the attempts that are left',
     update: without('#attemptCount < #attemptLimit', isClaim),
-    invisible: 'The last attempt parks in the same write; the look has decided on every other record.',
+    hidden: {
+      by: 'The last attempt parks in the same write; the look has decided on every other record.',
+      foundWith: 'look and claim: attemptsLeft',
+    },
   },
   {
     name: 'claim: queued',
@@ -159,20 +196,28 @@ export const mutants: readonly Mutant[] = [
     name: 'claim: inTime',
     bug: 'the claim does not look at the deadline',
     update: without('(#deadlineAtMs > :updatedAtMs OR #attemptCount > :zero)', isClaim),
-    invisible: 'The deadline never changes, and the look has decided by the same time.',
+    hidden: {
+      by: 'The deadline never changes, and the look has decided by the same time.',
+      foundWith: 'look and claim: inTime',
+    },
   },
   {
     name: 'claim: redriven, the time',
     bug: 'a redrive does not look at when the operation was parked',
-    invisible:
-      'The look has decided; only a park between it and the claim would be overlooked, and that claim is one redrive more, of which there are five.',
+    hidden: {
+      by: 'The look has decided; only a park between it and the claim would be overlooked, and that claim is one redrive more, of which there are five.',
+      foundWith: 'look and claim: redriven, the time',
+    },
     update: without('#parkedAtMs < :sentAtMs', isClaim),
   },
   {
     name: 'claim: redriven, the count',
     bug: 'a redrive does not look at how often there was one',
     update: without('#redriveCount < :maxRedrives', isClaim),
-    invisible: 'The look has decided; two copies of one message would have to redrive at once a fifth time.',
+    hidden: {
+      by: 'The look has decided; two copies of one message would have to redrive at once a fifth time.',
+      foundWith: 'look and claim: redriven, the count',
+    },
   },
   {
     name: 'claim: effect',
@@ -207,8 +252,10 @@ export const mutants: readonly Mutant[] = [
     name: 'settle: isUnheld',
     bug: 'a reconciliation settles what a live claim holds',
     update: without('(#state <> :running OR #leaseExpiresAtMs < :updatedAtMs)'),
-    invisible:
-      'A reconciliation looks at the lease before it asks, and the lease of the claim that it has seen never gets longer.',
+    hidden: {
+      by: 'A reconciliation looks at the lease before it asks, and the lease of the claim that it has seen never gets longer.',
+      foundWith: 'look and settle: isUnheld',
+    },
   },
   {
     name: 'settle: asSeen',
@@ -219,7 +266,6 @@ export const mutants: readonly Mutant[] = [
     name: 'settle: isOpen',
     bug: 'a proof of an effect replaces the end of an operation',
     update: without('#state IN (:running, :queued, :settling, :parked)', to('succeeded')),
-    invisible: 'What has ended otherwise has no effect, and what has succeeded has this one.',
   },
   {
     name: 'settle: isUnsettled',
@@ -235,8 +281,10 @@ export const mutants: readonly Mutant[] = [
     name: 'settle: effectIsOwn',
     bug: 'a settle takes back an effect that another claim made possible',
     update: without('#effectPossibleClaimId = :claimId'),
-    invisible:
-      'It is asked for only by the claim that made the effect possible, and that never changes under its claim. With the rule it belongs to it is a bug of its own below.',
+    hidden: {
+      by: 'It is asked for only by the claim that made the effect possible, and that never changes under its claim.',
+      foundWith: 'settle: nothing done',
+    },
   },
   {
     name: 'settle: nothing done',
@@ -285,14 +333,24 @@ export const mutants: readonly Mutant[] = [
   {
     name: 'cancel: no effect',
     bug: 'a cancel does not look at the effect',
-    update: both(notAsSeen(isCancel), without(noEffect, isCancel)),
+    update: only(
+      isCancel,
+      both(
+        notAsSeen(() => true),
+        without(noEffect),
+      ),
+    ),
   },
   {
     name: 'cancel: state',
     bug: 'a cancel does not look at the state',
-    update: both(notAsSeen(isCancel), without('#state IN (:queued, :parked)', isCancel)),
-    invisible:
-      'Where no effect is possible nothing runs, and nothing that has ended is free: the effect alone decides.',
+    update: only(
+      isCancel,
+      both(
+        notAsSeen(() => true),
+        without('#state IN (:queued, :parked)'),
+      ),
+    ),
   },
   {
     name: 'defer: queued',
@@ -303,19 +361,20 @@ export const mutants: readonly Mutant[] = [
     name: 'defer: sameInputs',
     bug: 'a wait is kept for other inputs',
     update: without('#inputDigest = :inputDigest', isDefer),
-    invisible: 'Only the due time moves: the inputs are those of the first write.',
   },
   {
     name: 'defer: lapsed',
     bug: 'a live claim is given a due time',
     update: without(' AND #leaseExpiresAtMs < :nowMs', () => true, ''),
-    invisible: 'Looked at when it is due, and nothing more: a live lease is left alone.',
+    hidden: {
+      by: 'Looked at when it is due, and nothing more: a live lease is left alone.',
+      foundWith: 'look and defer: lapsed',
+    },
   },
   {
     name: 'fail: state',
     bug: 'a deadline ends an operation in any state',
     update: without('#state IN (:queued, :parked)', isFail),
-    invisible: 'What was never attempted and has no possible effect is queued or parked.',
   },
   {
     name: 'fail: unattempted',
@@ -332,7 +391,6 @@ export const mutants: readonly Mutant[] = [
     name: 'postpone: dueAtMs',
     bug: 'two runs of the reconciler take one operation',
     update: without('#dueAtMs = :seenDueAtMs'),
-    invisible: 'Its message is sent twice, and a message may be delivered twice anyway.',
   },
   // Refunds.
   {
@@ -354,13 +412,19 @@ export const mutants: readonly Mutant[] = [
     name: 'refund: amount',
     bug: 'one refund exceeds its charge',
     update: without('#input.#amountMinor >= :refundedMinor', isRefundPart),
-    invisible: 'The look has decided on the charge, whose amount never changes.',
+    hidden: {
+      by: 'The look has decided on the charge, whose amount never changes.',
+      foundWith: 'look and refund: amount',
+    },
   },
   {
     name: 'refund: succeeded',
     bug: 'a charge that has not succeeded is refunded',
     update: without('#state = :succeeded', isRefundPart),
-    invisible: 'The look has decided, and a charge that has succeeded stays so.',
+    hidden: {
+      by: 'The look has decided, and a charge that has succeeded stays so.',
+      foundWith: 'look and refund: succeeded',
+    },
   },
   {
     name: 'refund: release',
@@ -377,7 +441,7 @@ export const mutants: readonly Mutant[] = [
     name: 'slot: exists',
     bug: 'a slot is taken in a map that is not there',
     update: without('attribute_exists(#running)', isTenant),
-    invisible: 'Nothing removes the maps that the look saw.',
+    hidden: { by: 'Nothing removes the maps that the look saw.', foundWith: 'look and slot: exists' },
   },
   {
     name: 'slot: isOwn',
@@ -434,7 +498,6 @@ export const mutants: readonly Mutant[] = [
     name: 'switch: the window',
     bug: 'tokens of an earlier window are taken',
     update: without('#windowStartMs = :windowStartMs AND #retryTokens', isProvider, '#retryTokens'),
-    invisible: 'They are fewer than a new window has.',
   },
   {
     name: 'switch: isLaterWindow',
@@ -448,7 +511,6 @@ export const mutants: readonly Mutant[] = [
       '#windowStartMs = :windowStartMs',
       ({ set }) => set?.some((action) => action.includes(':calls')) === true,
     ),
-    invisible: 'A few calls and tokens are counted in the next window.',
   },
   {
     name: 'switch: isClosed',
@@ -485,13 +547,6 @@ export const mutants: readonly Mutant[] = [
     sent: (operation) => ({ ...operation, providerKey: `${operation.providerKey}/${operation.claimId}` }),
   },
   { name: 'rule: window', bug: 'nobody looks at the window', limits: { providerWindowHours: 10_000 } },
-  {
-    name: 'rule: deadline',
-    bug: 'nobody looks at the deadline',
-    update: without('(#deadlineAtMs > :updatedAtMs OR #attemptCount > :zero)', isClaim),
-    limits: { deadlineHours: 10_000 },
-    invisible: 'The deadline that is bound is the one that counts.',
-  },
   { name: 'rule: lease', bug: 'a lease ends before its worker does', limits: { leaseMarginSeconds: -25 } },
   { name: 'rule: stuck lease', bug: 'a lease lasts for a day', limits: { leaseMarginSeconds: 86_400 } },
   {
@@ -542,6 +597,102 @@ export const mutants: readonly Mutant[] = [
         : request,
   },
 ];
+
+/** What a look decides in advance, so that the clause behind it has nothing to do: both are taken away. */
+const together: readonly Mutant[] = [
+  {
+    name: 'look and claim: wanted',
+    clause: 'claim: wanted',
+    bug: 'neither the look nor the claim sees that a cancel was asked for',
+    read: seeing('W', () => ({ cancelRequestedAtMs: undefined })),
+  },
+  {
+    name: 'look and claim: attemptsLeft',
+    clause: 'claim: attemptsLeft',
+    bug: 'neither the look nor the claim counts the attempts',
+    read: seeing('W', () => ({ attemptLimit: 1000 })),
+  },
+  {
+    name: 'look and claim: inTime',
+    clause: 'claim: inTime',
+    bug: 'neither the look nor the claim looks at the deadline',
+    // A refund of a charge that never ends waits for its deadline.
+    read: seeing('W', ({ type }) => (type === 'charge' ? { deadlineAtMs: Date.UTC(2040, 0, 1) } : {})),
+  },
+  {
+    name: 'look and claim: redriven, the time',
+    clause: 'claim: redriven, the time',
+    bug: 'neither the look nor the claim sees that a message is on its way to the dead-letter queue',
+    read: seeing('W', ({ state }) => (state === 'parked' ? { parkedAtMs: 1 } : {})),
+  },
+  {
+    name: 'look and claim: redriven, the count',
+    clause: 'claim: redriven, the count',
+    bug: 'neither the look nor the claim counts the redrives',
+    // What may have an effect is reconciled, which counts them too.
+    read: seeing('W', ({ effectPossibleSinceMs, absentProvenAtMs }) =>
+      effectPossibleSinceMs === undefined && absentProvenAtMs === undefined ? { redriveCount: 0 } : {},
+    ),
+  },
+  {
+    name: 'look and settle: isUnheld',
+    clause: 'settle: isUnheld',
+    bug: 'neither the look nor the settle of a reconciliation sees a live lease',
+    read: seeing('R', lapsed),
+  },
+  {
+    name: 'look and defer: lapsed',
+    clause: 'defer: lapsed',
+    bug: 'neither the look nor the write of a wait sees a live lease',
+    // What would be parked, or asked about, is looked at for its lease by others.
+    read: seeing('W', (operation, nowMs) =>
+      Number(operation.attemptCount) < Number(operation.attemptLimit) &&
+      nowMs - Number(operation.effectPossibleSinceMs) < 20 * 3_600_000
+        ? lapsed(operation, nowMs)
+        : {},
+    ),
+  },
+  {
+    name: 'look and refund: amount',
+    clause: 'refund: amount',
+    bug: "neither the look nor the reservation looks at the charge's amount",
+    read: seeing('AW', ({ type, input, refunds }) =>
+      type === 'charge' && refunds === undefined
+        ? { input: { ...Object(input), amountMinor: 1_000_000 } }
+        : {},
+    ),
+  },
+  {
+    name: 'look and refund: succeeded',
+    clause: 'refund: succeeded',
+    bug: 'neither the look nor the reservation asks whether the charge has succeeded',
+    read: seeing('A', ({ type }) => (type === 'charge' ? { state: 'succeeded' } : {})),
+  },
+  {
+    name: 'look and slot: exists',
+    clause: 'slot: exists',
+    bug: "a tenant's places are taken for granted, and the write does not ask for them",
+    read: (items, { keys }) => [
+      ...items,
+      ...keys
+        .filter((pk) => pk.startsWith('tenant#') && !items.some((item) => item.pk === pk))
+        .map((pk) => ({ pk, running: {}, accepted: {}, calls: {} })),
+    ],
+  },
+];
+
+/** The two bugs of a pair: what is seen wrongly, and the clause. */
+function paired(pair: Mutant): Mutant {
+  const clause = single.find(({ name }) => name === pair.clause);
+  if (!clause) throw new Error(`There is no planted bug "${pair.clause}"`);
+  const { hidden: _, ...bug } = clause;
+  return { ...bug, ...pair };
+}
+
+export const mutants: readonly Mutant[] = [...single, ...together.map(paired)];
+
+/** The bugs that a pair plants beside its clause, alone. */
+export const hiders: readonly Mutant[] = together;
 
 function withLongSlot(update: ConditionalUpdate): ConditionalUpdate {
   const far = Date.UTC(2040, 0, 1);

@@ -2,14 +2,15 @@ import { accept } from '../../lambdas/operation/accept';
 import { cancel } from '../../lambdas/operation/cancel';
 import type { Message } from '../../lambdas/operation/message';
 import { operate, reconcileOne } from '../../lambdas/operation/operate';
-import type { OperationId } from '../../lambdas/operation/operation';
+import { messageOf, type OperationId } from '../../lambdas/operation/operation';
 import type { OperatorRequest } from '../../lambdas/operation/operator-request';
 import { keyOf } from '../../lambdas/operation/ports';
-import { bodyOf, chargeOf, jobOf, oldestBodyOf, refundOf, withOtherInputs } from './jobs';
-import type { Action, PlannedOperation, ProviderFault } from './plan';
+import { bodyOf, chargeOf, idOf, jobOf, oldestBodyOf, refundOf, withOtherInputs } from './jobs';
+import type { Action, Ambush, PlannedOperation, ProviderFault } from './plan';
 import type { World } from './world';
 
-const hourMs = 3_600_000;
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 const by = 'a person';
 
@@ -70,6 +71,18 @@ export class People {
       case 'refund':
         this.#refund(message, Math.max(1, Math.round(action.amount * 1000)));
         break;
+      case 'refundsAtOnce':
+        this.#refundsAtOnce(message, action.amount);
+        break;
+      case 'redriveOften':
+        for (let round = 1; round <= 8; round++)
+          world.time.after(round * 10 * minuteMs, () => {
+            if (!world.isOver()) world.queue.redrive();
+          });
+        break;
+      case 'burst':
+        this.#burst(message, action.amount);
+        break;
       case 'refundByHand':
         world.provider.refundByHand(keyOf(message));
         break;
@@ -83,8 +96,7 @@ export class People {
         world.deploy();
         break;
       case 'pause':
-        this.#operate({ action: 'pause', by, reason: 'maintenance' });
-        world.time.after(action.amount * 2 * hourMs, () => this.resume());
+        this.#pause(action.amount * 2 * hourMs);
         break;
       case 'cancel':
       case 'retry':
@@ -93,6 +105,76 @@ export class People {
       case 'reconcileOne':
         this.#askFor(action, this.#chosen(message, action.amount));
     }
+  }
+
+  /** Somebody acts on the very operation that a process has in hand. */
+  ambush({ kind, amount }: Ambush, id: OperationId | undefined): void {
+    const { world } = this;
+    world.say(`ambush: ${kind} ${id ? keyOf(id) : ''}`);
+    const { plan } = world;
+    const index = plan.operations.findIndex(
+      (_, one) => id !== undefined && keyOf(idOf(plan, one)) === keyOf(id),
+    );
+    const message = jobOf(plan, Math.max(0, index));
+    switch (kind) {
+      case 'sendAgain':
+        if (index < 0 && id) this.#sendRecorded(id);
+        else this.#send(message);
+        break;
+      case 'sendOtherInputs':
+        this.#send(withOtherInputs(message));
+        break;
+      case 'accept':
+        this.#accept(message);
+        break;
+      case 'refundsAtOnce':
+        this.#refundsAtOnce(message, amount);
+        break;
+      case 'redrive':
+        world.queue.redrive();
+        break;
+      case 'pause':
+        this.#pause(amount * 60_000);
+        break;
+      case 'burst':
+        this.#burst(message, amount);
+        break;
+      case 'cancel':
+      case 'retry':
+      case 'settleAbsent':
+      case 'settleSucceeded':
+      case 'reconcileOne':
+        this.#askFor({ kind, amount }, id ?? message);
+    }
+  }
+
+  #pause(forMs: number): void {
+    this.#operate({ action: 'pause', by, reason: 'maintenance' });
+    this.world.time.after(forMs, () => this.resume());
+  }
+
+  /** Many operations of one tenant at once, perhaps while the provider is away for a moment: all of them retry together. */
+  #burst(message: Message, amount: number): void {
+    const { world } = this;
+    if (amount > 0.4) world.beginOutage('unsavedError', (1 + amount * 20) * 1000, amount - 0.4);
+    for (let count = 0; count < 4; count++) {
+      const operationId = `${message.operationId}-b${count}`;
+      this.#send(chargeOf(message.tenantId, operationId, 'ok', false));
+    }
+  }
+
+  /** Together they are more than the charge, and two of them are one. */
+  #refundsAtOnce(charge: OperationId, amount: number): void {
+    const part = 300 + Math.round(amount * 100) * 4;
+    const asked = [part, part, part + 1, part + 2, 1003 + part];
+    const first = Math.round(amount * 100) % asked.length;
+    for (const amountMinor of [...asked.slice(first), ...asked.slice(0, first)])
+      this.#accept(refundOf(charge, amountMinor));
+  }
+
+  #sendRecorded(id: OperationId): void {
+    const record = this.world.guarantees.record(keyOf(id));
+    if (record) this.world.queue.send(JSON.stringify(messageOf(record)));
   }
 
   resume(): void {
@@ -125,7 +207,7 @@ export class People {
     return { tenantId, operationId: chosen?.operationId ?? operationId };
   }
 
-  #askFor({ kind, amount }: Action, id: OperationId): void {
+  #askFor({ kind, amount }: Pick<Action, 'kind' | 'amount'>, id: OperationId): void {
     const { world } = this;
     const key = keyOf(id);
     switch (kind) {

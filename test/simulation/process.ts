@@ -7,21 +7,26 @@ import type { AcceptPorts } from '../../lambdas/operation/accept';
 import type { BringOnPorts } from '../../lambdas/operation/bring-on';
 import type { Disposition } from '../../lambdas/operation/delivery';
 import type { Ids } from '../../lambdas/operation/message';
-import { messageOf, type Operation } from '../../lambdas/operation/operation';
+import { messageOf, type Operation, type OperationId } from '../../lambdas/operation/operation';
 import type { Finding, Outcome } from '../../lambdas/operation/outcome';
 import {
   type Calls,
+  type ClaimRequest,
+  type DeferRequest,
   keyOf,
   type OperationTelemetry,
+  type ParkRequest,
   type Provider,
   type ProviderSwitch,
   type SettleRequest,
+  type SlotRequest,
+  type UnclaimedRequest,
 } from '../../lambdas/operation/ports';
 import { tokensPerRetry } from '../../lambdas/operation/provider-state';
 import type { Source } from '../../lambdas/runtime/telemetry';
 import type { Worker, WorkerTelemetry } from '../../lambdas/runtime/worker-wiring';
 import type { Item } from './expression';
-import type { Port } from './plan';
+import type { Ambush, Fault, Moment, Port } from './plan';
 import type { Landing } from './provider-twin';
 import type { World } from './world';
 
@@ -51,8 +56,15 @@ export class Process {
   /** Changes of state whose answer arrived, and that were not told yet: G11. */
   readonly untold = new Set<string>();
   readonly startedMs: number;
+  /** Of a worker: when the newest message of each operation that it got was sent. */
+  readonly newest = new Map<string, number>();
+  /** What its report of calls may add to the provider's tokens. */
+  credit: Pick<Calls, 'earned' | 'unspent' | 'takenInWindowMs'> | undefined;
+  /** Tokens that its writes took, by window. */
+  readonly debits: { readonly windowStartMs: number; tokens: number }[] = [];
   isDead = false;
   isOver = false;
+  #last: Fault | undefined;
   readonly #waiting = new Set<(error: Error) => void>();
 
   constructor(
@@ -81,6 +93,18 @@ export class Process {
     for (const reject of [...this.#waiting]) reject(new Error('The time of the invocation is over'));
   }
 
+  /** Somebody may come in between what it saw and what it does about it, while it stalls or dies. */
+  async meets(moment: Moment, id?: OperationId): Promise<void> {
+    const ambush = this.world.ambush(this, moment, id);
+    if (!ambush || this.isDead || this.isOver) return;
+    if (ambush.dies && moment !== 'post' && moment !== 'find') {
+      this.#last = lastOf(ambush);
+      return;
+    }
+    await this.sleep(ambush.holdMs);
+    if (this.isOver) throw new Error('The time of the invocation is over');
+  }
+
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => this.world.time.after(ms, () => !this.isDead && resolve()));
   }
@@ -101,7 +125,7 @@ export class Process {
     const { world } = this;
     if (this.isDead) return never();
     if (this.isOver) return Promise.reject(new Error('The time of the invocation is over'));
-    const fault = world.fault(port);
+    const fault = this.#last ?? world.fault(port);
     // Together they are shorter than a try.
     const there = Math.ceil(world.latency() / 2);
     const back = Math.ceil(world.latency() / 2);
@@ -129,7 +153,7 @@ export class Process {
         case 'crashBefore':
           return this.kill();
         case 'crashInFlight':
-          arrive(there, () => {});
+          arrive(there + Math.max(0, fault.amount * 2 - 1) * mostLateMs, () => {});
           return this.kill();
         case 'crashAfter':
           return arrive(there, () => this.kill());
@@ -211,6 +235,7 @@ export class Process {
           if (amount < 0.15) post.isInFlight = false;
           else land(lateMs, 'well', () => {});
           return;
+        case 'invalid':
         case 'savedErrorBefore':
         case 'savedErrorAfter':
           return land(there, fault.kind, (outcome) => world.time.after(back, () => answer(outcome)));
@@ -265,8 +290,14 @@ export class Process {
     const { world } = this;
     const process = this;
     return {
-      read: (keys: readonly string[]) =>
-        this.aws('read', () => world.table.read(keys).map((item) => ({ ...item })), tries),
+      read: async (keys: readonly string[]) => {
+        const items = await this.aws(
+          'read',
+          () => world.table.read(keys).map((item) => ({ ...item })),
+          tries,
+        );
+        return world.mutant?.read?.(items, { keys, reader: this.name, nowMs: this.clock() }) ?? items;
+      },
       update: (partitionKey: string, update: ConditionalUpdate) => this.#update(partitionKey, update, tries),
       async *due(openShard: number, dueAtMs: number) {
         const items = await process.aws('read', () => world.table.shard(openShard, dueAtMs));
@@ -337,13 +368,18 @@ export class Process {
     const { mutant } = this.world;
     const sent = (operation: Operation) => mutant?.sent?.(operation) ?? operation;
     const post = async (operation: Operation, timeoutMs: number) => {
+      await this.meets('post', operation);
       const outcome = await this.post(sent(operation), timeoutMs);
       return mutant?.outcome?.(outcome) ?? outcome;
     };
     return {
       charge: post,
       refund: post,
-      find: (operation, timeoutMs) => this.find(operation, timeoutMs),
+      find: async (operation, timeoutMs) => {
+        const finding = await this.find(operation, timeoutMs);
+        await this.meets('find', operation);
+        return finding;
+      },
       inspect: async (operation, providerRef) => {
         await this.sleep(this.world.latency());
         const effect = this.world.provider.effects.find(({ id }) => id === providerRef);
@@ -367,11 +403,13 @@ export class Process {
     const { guarantees } = this.world;
     return {
       takeRetries: async (shard, seen, wanted, nowMs) => {
+        await this.meets('budget');
         const taken = await inner.takeRetries(shard, seen, wanted, nowMs);
-        this.world.guard(() => guarantees.granted(shard, taken.windowStartMs, taken.granted));
+        this.world.guard(() => guarantees.granted(this, shard, taken.windowStartMs, taken.granted));
         return taken;
       },
       takeProbe: async (seen, nowMs, untilMs) => {
+        await this.meets('probe');
         const isTaken = await inner.takeProbe(seen, nowMs, untilMs);
         if (isTaken) {
           this.world.guard(() => guarantees.probed(seen.shard, untilMs));
@@ -379,20 +417,25 @@ export class Process {
         }
         return isTaken;
       },
-      report: (shard: number, seen, calls: Calls, nowMs: number) => {
+      report: async (shard: number, seen, calls: Calls, nowMs: number) => {
+        await this.meets('count');
+        this.credit = calls;
         // What is given back may be taken again, also where the answer to it is lost.
         guarantees.returned(shard, calls.takenInWindowMs, calls.unspent / tokensPerRetry);
         return inner.report(shard, seen, calls, nowMs);
       },
       open: async (shard, breaker) => {
+        await this.meets('open');
         this.world.reached('breakerOpened');
         return inner.open(shard, breaker);
       },
-      close: (shard, untilMs) => {
+      close: async (shard, untilMs) => {
+        await this.meets('probeEnd');
         guarantees.probeEnded(shard, untilMs);
         return inner.close(shard, untilMs);
       },
-      probeLater: (shard, untilMs, probeAtMs, reason) => {
+      probeLater: async (shard, untilMs, probeAtMs, reason) => {
+        await this.meets('probeEnd');
         guarantees.probeEnded(shard, untilMs);
         return inner.probeLater(shard, untilMs, probeAtMs, reason);
       },
@@ -413,7 +456,7 @@ export class Process {
     const { random } = world;
     const limits = { ...world.limits, ...world.mutant?.limits };
     const store = new WatchedStore(this.table(), limits, this);
-    const tenants = new DynamoDbTenants(this.table(), limits);
+    const tenants = new WatchedTenants(this.table(), limits, this);
     const { providerKeyPrefix } = build;
     const { clock } = this;
     const newClaimId = this.#newClaimId;
@@ -482,7 +525,7 @@ export class Process {
   }
 }
 
-/** Says which settle a write comes from, so that it can be judged. */
+/** Says which settle a write comes from, so that it can be judged, and where others may come in between. */
 class WatchedStore extends DynamoDbStore {
   constructor(
     table: Table,
@@ -492,7 +535,13 @@ class WatchedStore extends DynamoDbStore {
     super(table, limits);
   }
 
+  override async claim(request: ClaimRequest) {
+    await this.process.meets('claim', request.id);
+    return super.claim(request);
+  }
+
   override async settle(request: SettleRequest) {
+    await this.process.meets('settle', request.operation);
     const { mutant } = this.process.world;
     const patched = mutant?.settle?.(request) ?? request;
     this.process.settling.set(`op#${keyOf(request.operation)}`, request);
@@ -503,7 +552,56 @@ class WatchedStore extends DynamoDbStore {
       return { kind: 'written', operation: request.operation } as const;
     }
   }
+
+  override async park(request: ParkRequest) {
+    await this.process.meets('park', request.seen);
+    return super.park(request);
+  }
+
+  override async fail(request: Parameters<DynamoDbStore['fail']>[0]) {
+    await this.process.meets('end', request.id);
+    return super.fail(request);
+  }
+
+  override async cancel(request: UnclaimedRequest) {
+    await this.process.meets('end', request.seen);
+    return super.cancel(request);
+  }
+
+  override async defer(request: DeferRequest) {
+    await this.process.meets('defer', request.id);
+    return super.defer(request);
+  }
+
+  override async reserveRefund(...request: Parameters<DynamoDbStore['reserveRefund']>) {
+    await this.process.meets('reserve', request[0]);
+    return super.reserveRefund(...request);
+  }
 }
+
+class WatchedTenants extends DynamoDbTenants {
+  constructor(
+    table: Table,
+    limits: World['limits'],
+    private readonly process: Process,
+  ) {
+    super(table, limits);
+  }
+
+  override async takeSlot(request: SlotRequest) {
+    await this.process.meets('slot', request.id);
+    return super.takeSlot(request);
+  }
+}
+
+/** The last request of a process that dies, and how late it lands. */
+const lastOf = ({ holdMs }: Ambush): Fault => ({
+  kind: 'crashInFlight',
+  port: 'operationWrite',
+  nth: 0,
+  times: 1,
+  amount: 0.5 + holdMs / 240_000,
+});
 
 /** Another try may do better. */
 class TryAgain extends Error {}

@@ -34,7 +34,7 @@ export interface ProviderEvents {
 }
 
 /** What a request does when it lands beside what it asks for. */
-export type Landing = 'well' | 'savedErrorBefore' | 'savedErrorAfter' | 'unsavedErrorAfter';
+export type Landing = 'well' | 'invalid' | 'savedErrorBefore' | 'savedErrorAfter' | 'unsavedErrorAfter';
 
 /**
  * The provider in memory, by its documented contract: one key and one set of parameters is one effect for 24 hours, errors
@@ -57,7 +57,7 @@ export class ProviderTwin {
   /** A request arrives. `answer` is called when the provider has its answer, if the sender still listens or not. */
   land(operation: Operation, workMs: number, landing: Landing, answer: (outcome: Outcome) => void): void {
     const params = paramsOf(operation);
-    const atOnce = this.#answerAtOnce(operation, params);
+    const atOnce = this.#answerAtOnce(operation, params, landing);
     if (atOnce) {
       answer(atOnce);
     } else if (landing === 'unsavedErrorAfter') {
@@ -70,7 +70,7 @@ export class ProviderTwin {
   }
 
   /** What is known of the key, or wrong with the request. */
-  #answerAtOnce(operation: Operation, params: string): Outcome | undefined {
+  #answerAtOnce(operation: Operation, params: string, landing: Landing): Outcome | undefined {
     const known = this.#known(operation.providerKey);
     if (known) {
       this.events.landed(operation, known.saved ? 'repeated' : 'in use');
@@ -79,7 +79,13 @@ export class ProviderTwin {
       this.events.reached('keyInUse');
       return { kind: 'unknown', reason: 'key_in_use', keySpent: false };
     }
-    if (behaviourOf(operation) !== 'invalid') return undefined;
+    const behaviour = behaviourOf(operation);
+    if (behaviour === 'forbidden') {
+      this.events.landed(operation, behaviour);
+      return { kind: 'forbidden', error: { code: 'forbidden', message: 'Not this customer.' } };
+    }
+    // For a time, say: the customer's card was detached, and is attached again.
+    if (behaviour !== 'invalid' && landing !== 'invalid') return undefined;
     this.events.landed(operation, 'invalid');
     return { kind: 'invalid', error: { code: 'resource_missing', message: 'No such customer.' } };
   }
@@ -146,7 +152,9 @@ export class ProviderTwin {
     this.effects.push(effect);
     if (isLater) {
       if (type === 'refund') this.events.reached('refundPending');
-      const laterMs = (1 + (effect.createdMs % 4000)) * 60_000;
+      // Seconds, hours or days.
+      const { createdMs } = effect;
+      const laterMs = createdMs % 3 === 0 ? 1000 + (createdMs % 40_000) : (1 + (createdMs % 4000)) * 60_000;
       this.time.after(laterMs, () => {
         effect.state = behaviour === 'processing' ? 'succeeded' : 'failed';
       });
@@ -246,6 +254,8 @@ export function behaviourOf({ type, input }: Operation): Behaviour {
       return 'processingFails';
     case 'pm_invalid':
       return 'invalid';
+    case 'pm_forbidden':
+      return 'forbidden';
     default:
       return 'ok';
   }

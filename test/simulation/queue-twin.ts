@@ -6,6 +6,8 @@ export interface QueuedMessage {
   readonly body: string;
   readonly sentAtMs: number;
   receiveCount: number;
+  /** When it was received, the first time first. */
+  readonly receivedAtMs: number[];
   visibleAtMs: number;
   /** Of the last receive: an older one does nothing any more. */
   receiptHandle: string;
@@ -17,6 +19,8 @@ export interface QueueOptions {
   /** A message can be received at that time. */
   readonly onVisible: (atMs: number) => void;
   readonly onDeadLettered: (message: QueuedMessage) => void;
+  /** @param afterMs how long it was a dead letter */
+  readonly onRedriven: (message: QueuedMessage, afterMs: number) => void;
 }
 
 /** A standard queue and its dead-letter queue, by SQS's rules of visibility, receives and redrives. */
@@ -43,6 +47,7 @@ export class QueueTwin {
       body,
       sentAtMs: nowMs,
       receiveCount: 0,
+      receivedAtMs: [],
       visibleAtMs: nowMs,
       receiptHandle: '',
     });
@@ -63,6 +68,7 @@ export class QueueTwin {
         continue;
       }
       message.receiveCount += 1;
+      message.receivedAtMs.push(nowMs);
       message.receiptHandle = `${message.messageId}/${message.receiveCount}`;
       this.#show(message, nowMs + this.options.visibilityTimeoutMs);
       records.push(recordOf(message));
@@ -91,7 +97,11 @@ export class QueueTwin {
   /** The console's redrive to source: each is sent again as it is. @returns how many */
   redrive(): number {
     const redriven = this.deadLetters.splice(0);
-    for (const { body } of redriven) this.send(body);
+    for (const message of redriven) {
+      // Its last receive found it to be a dead letter.
+      this.options.onRedriven(message, this.time.nowMs() - (message.receivedAtMs.at(-1) ?? 0));
+      this.send(message.body);
+    }
     return redriven.length;
   }
 

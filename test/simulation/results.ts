@@ -6,6 +6,8 @@ export const request = z.object({
   from: z.number(),
   to: z.number(),
   mutant: z.optional(z.string()),
+  /** Of a pair of bugs: only the one beside the clause. */
+  isAlone: z.optional(z.boolean()),
 });
 export type Request = z.infer<typeof request>;
 

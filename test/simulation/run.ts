@@ -19,6 +19,7 @@ const usage = `npm run simulate -- [options]
   --mutants     plants each known bug, and counts the seeds until a guarantee breaks
   --only TEXT   plants those whose name has the text
   --most N      gives up on a bug after N seeds (5000): more say that the simulation is too weak
+  --write       puts what was found into docs/proof.md
 
 Ends with 1 when a guarantee broke, when a kind of fault was never reached, or when a planted bug was not found.`;
 
@@ -34,6 +35,7 @@ async function main(): Promise<boolean> {
       mutants: { type: 'boolean', default: false },
       only: { type: 'string' },
       most: { type: 'string', default: '5000' },
+      write: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });
@@ -42,8 +44,8 @@ async function main(): Promise<boolean> {
     return true;
   }
   if (values.seed !== undefined) return replay(numberOf(values.seed, 'seed'));
-  if (values.mutants) return plantAll(values.only, numberOf(values.most, 'most'), values.json);
-  return simulate(numberOf(values.seeds, 'seeds'), values.json);
+  if (values.mutants) return plantAll(values.only, numberOf(values.most, 'most'), values.json, values.write);
+  return simulate(numberOf(values.seeds, 'seeds'), values.json, values.write);
 }
 
 function numberOf(text: string, name: string): number {
@@ -61,7 +63,7 @@ async function replay(seed: number): Promise<boolean> {
   return violation === undefined;
 }
 
-async function simulate(seeds: number, isJson: boolean): Promise<boolean> {
+async function simulate(seeds: number, isJson: boolean, isWritten: boolean): Promise<boolean> {
   const startedMs = performance.now();
   let all = none;
   let next = 1;
@@ -76,14 +78,23 @@ async function simulate(seeds: number, isJson: boolean): Promise<boolean> {
     }
   });
   bar?.stop();
+  const seconds = (performance.now() - startedMs) / 1000;
   const missing = unreached(all);
+  if (isWritten) writePage('figures', figuresOf(all, seconds));
   if (isJson) {
     const { broken, reached, ...counts } = all;
     console.log(
-      JSON.stringify({ broken, unreached: missing, ...counts, violations: broken.length, ...reached }),
+      JSON.stringify({
+        broken,
+        unreached: missing,
+        ...counts,
+        seconds: Number(seconds.toFixed(1)),
+        violations: broken.length,
+        ...reached,
+      }),
     );
   } else {
-    report(all, missing, (performance.now() - startedMs) / 1000);
+    report(all, missing, seconds);
     const [first] = all.broken;
     if (first) await explain(first.seed);
   }
@@ -103,6 +114,31 @@ function report(
   if (broken.length === 0) console.log('Every guarantee holds in every seed.');
 }
 
+/** What pressure there was, for the page. */
+function figuresOf({ seeds, operations, steps, reached, broken }: Results, seconds: number): string[] {
+  const number = (count: number) => count.toLocaleString('en').replaceAll(',', ' ');
+  const count = (...names: readonly string[]) =>
+    number(names.reduce((total, name) => total + (reached[name] ?? 0), 0));
+  return [
+    `\`npm run simulate -- --seeds ${seeds}\`, on ${availableParallelism()} processors, ${Math.round(seconds)} s: ${number(broken.length)} violations.`,
+    '',
+    '| | |',
+    '|---|---|',
+    `| operations | ${number(operations)} |`,
+    `| steps | ${number(steps)} |`,
+    `| crashes | ${count('crashBefore', 'crashInFlight', 'crashAfter')} |`,
+    `| messages delivered or sent twice | ${count('duplicate', 'sendAgain', 'sendInOtherVersion')} |`,
+    `| leases that lapsed | ${count('leaseLapsed')} |`,
+    `| answers lost | ${count('loseAnswer', 'resetAfter', 'savedErrorAfter')} |`,
+    `| messages that reached the dead-letter queue | ${count('deadLettered')} |`,
+    `| of them redriven a day or more later | ${count('redrivenLate')} |`,
+    `| somebody came in between a look and its write | ${count('ambush')} |`,
+    `| requests refused or throttled, or that hung | ${count('throttle', 'refused', 'rateLimited', 'stall', 'slow', 'loseRequest', 'late')} |`,
+    `| replays | ${count('replayed')} |`,
+    `| absences proven | ${count('absenceProven')} |`,
+  ];
+}
+
 async function explain(seed: number): Promise<void> {
   const { plan, run } = await shrink(seed);
   console.log(`\nThe smallest plan found for seed ${seed}:\n${JSON.stringify(plan)}`);
@@ -115,26 +151,27 @@ interface Planted {
   /** Seeds until it was found; undefined if it was not. */
   readonly seeds: number | undefined;
   readonly violation: string;
+  /** What the bug beside the clause breaks by itself: then the pair says nothing of the clause. */
+  readonly alone?: string;
 }
 
-async function plantAll(only: string | undefined, mostSeeds: number, isJson: boolean): Promise<boolean> {
+async function plantAll(
+  only: string | undefined,
+  mostSeeds: number,
+  isJson: boolean,
+  isWritten: boolean,
+): Promise<boolean> {
   const chosen = mutants.filter(({ name }) => only === undefined || name.includes(only));
   // Those that should be found come first.
-  const waiting = chosen.toSorted(
-    (a, b) => Number(a.invisible !== undefined) - Number(b.invisible !== undefined),
-  );
+  const waiting = chosen.toSorted((a, b) => Number(a.hidden !== undefined) - Number(b.hidden !== undefined));
   const found: Planted[] = [];
   const bar = progress(chosen.length, !isJson);
   await inProcesses(async (run) => {
     for (let mutant = waiting.shift(); mutant; mutant = waiting.shift()) {
-      // What nobody can see is looked for a little, so that a wrong reason shows.
-      const most = mutant.invisible === undefined ? mostSeeds : Math.ceil(mostSeeds / 10);
-      const { broken } = await run({ from: 1, to: most + 1, mutant: mutant.name });
-      const [first] = broken;
-      const planted = { mutant, seeds: first?.seed, violation: first?.violation ?? '' };
+      const planted = await plant(run, mutant, mostSeeds);
       found.push(planted);
       if (!isJson && !bar) console.log(lineOf(planted));
-      if (only === undefined) writePage(inOrderOf(found), mostSeeds);
+      if (isWritten) writePage('planted bugs', tablesOf(inOrderOf(found), mostSeeds));
       bar?.update(found.length, { broken: found.filter(({ seeds }) => seeds !== undefined).length });
     }
   });
@@ -143,44 +180,64 @@ async function plantAll(only: string | undefined, mostSeeds: number, isJson: boo
   if (isJson)
     console.log(JSON.stringify(inOrder.map(({ mutant, ...one }) => ({ name: mutant.name, ...one }))));
   else if (bar) for (const one of inOrder) console.log(lineOf(one));
-  const missed = inOrder.filter(({ mutant, seeds }) => seeds === undefined && mutant.invisible === undefined);
-  return missed.length === 0;
+  const isShown = ({ mutant, seeds, alone }: Planted) =>
+    alone === undefined && (seeds !== undefined || mutant.hidden !== undefined);
+  return inOrder.every(isShown);
+}
+
+async function plant(run: Run, mutant: Mutant, mostSeeds: number): Promise<Planted> {
+  const { name } = mutant;
+  // What is hidden is looked for a little, so that a wrong reason shows.
+  const most = mutant.hidden === undefined ? mostSeeds : Math.ceil(mostSeeds / 10);
+  const [first] = (await run({ from: 1, to: most + 1, mutant: name })).broken;
+  const planted = { mutant, seeds: first?.seed, violation: first?.violation ?? '' };
+  if (!first || mutant.clause === undefined) return planted;
+  const to = Math.max(first.seed, 500) + 1;
+  const [alone] = (await run({ from: 1, to, mutant: name, isAlone: true })).broken;
+  return alone ? { ...planted, alone: `seed ${alone.seed}: ${alone.violation}` } : planted;
 }
 
 const inOrderOf = (found: readonly Planted[]): Planted[] =>
   found.toSorted((a, b) => mutants.indexOf(a.mutant) - mutants.indexOf(b.mutant));
 
-const lineOf = ({ mutant, seeds, violation }: Planted): string =>
-  `${mutant.name}: ${seeds === undefined ? `not found${mutant.invisible ? ` (${mutant.invisible})` : ''}` : `seed ${seeds}, ${violation}`}`;
+function lineOf({ mutant, seeds, violation, alone }: Planted): string {
+  const { name, hidden } = mutant;
+  if (alone !== undefined) return `${name}: breaks without the clause's bug too, ${alone}`;
+  if (seeds !== undefined) return `${name}: seed ${seeds}, ${violation}`;
+  return hidden ? `${name}: hidden, see ${hidden.foundWith}` : `${name}: NOT FOUND`;
+}
 
-const marks = { begin: '<!-- begin: planted bugs -->', end: '<!-- end: planted bugs -->' };
-
-/** Puts the table into docs/proof.md. */
-function writePage(found: readonly Planted[], mostSeeds: number): void {
-  const page = join(__dirname, '..', '..', 'docs', 'proof.md');
-  const text = readFileSync(page, 'utf8');
+function tablesOf(found: readonly Planted[], mostSeeds: number): string[] {
+  const rows = ({ mutant: { name, bug }, seeds, violation }: Planted) =>
+    `| ${name} | ${bug} | ${seeds} | ${violation.split(' ')[0]} |`;
   const seen = found.filter(({ seeds }) => seeds !== undefined);
   const unseen = found.filter(({ seeds }) => seeds === undefined);
-  const rows = [
+  return [
     '| clause or rule | planted bug | seeds until found | guarantee that broke |',
     '|---|---|---|---|',
-    ...seen.map(
-      ({ mutant, seeds, violation }) =>
-        `| ${mutant.name} | ${mutant.bug} | ${seeds} | ${violation.split(' ')[0]} |`,
-    ),
+    ...seen.map(rows),
     '',
-    `Not found within ${mostSeeds} seeds:`,
+    'Two of them together, or not at all, because something else prevents the same:',
     '',
-    '| clause or rule | planted bug | why it shows nowhere |',
-    '|---|---|---|',
+    '| clause or rule | planted bug | what else prevents it | found together as |',
+    '|---|---|---|---|',
     ...unseen.map(
-      ({ mutant }) =>
-        `| ${mutant.name} | ${mutant.bug} | ${mutant.invisible ?? 'not found yet: more seeds or a stronger simulation'} |`,
+      ({ mutant: { name, bug, hidden } }) =>
+        `| ${name} | ${bug} | ${hidden?.by ?? `Not found within ${mostSeeds} seeds.`} | ${hidden?.foundWith ?? ''} |`,
     ),
   ];
-  const [before] = text.split(marks.begin);
-  const [, after] = text.split(marks.end);
-  writeFileSync(page, `${before}${marks.begin}\n\n${rows.join('\n')}\n\n${marks.end}${after}`);
+}
+
+/** Replaces a part of docs/proof.md. */
+function writePage(part: string, lines: readonly string[]): void {
+  const page = join(__dirname, '..', '..', 'docs', 'proof.md');
+  const text = readFileSync(page, 'utf8');
+  const begin = `<!-- begin: ${part} -->`;
+  const end = `<!-- end: ${part} -->`;
+  const [before, rest = ''] = text.split(begin);
+  const [, after] = rest.split(end);
+  if (after === undefined) throw new Error(`docs/proof.md has no part "${part}"`);
+  writeFileSync(page, `${before}${begin}\n\n${lines.join('\n')}\n\n${end}${after}`);
 }
 
 /** On a terminal only: elsewhere it would fill a log. */
@@ -191,8 +248,10 @@ function progress(total: number, isWanted: boolean): SingleBar | undefined {
   return bar;
 }
 
+type Run = (of: Request) => Promise<Results>;
+
 /** Does the same work in one process for each processor, each with a child that runs seeds. */
-async function inProcesses(work: (run: (of: Request) => Promise<Results>) => Promise<void>): Promise<void> {
+async function inProcesses(work: (run: Run) => Promise<void>): Promise<void> {
   const children = Array.from({ length: availableParallelism() }, startChild);
   try {
     await Promise.all(children.map((child) => work((of) => ask(child, of))));

@@ -1,11 +1,11 @@
-import { mutants } from './mutants';
+import { hiders, mutants } from './mutants';
 import { none, type Results, request, sum } from './results';
 import { runSeed } from './seeds';
 
 /** A process that runs seeds: as many of these run at once as there are processors. */
 process.on('message', async (message: unknown) => {
-  const { from, to, mutant } = request.parse(message);
-  const planted = mutants.find(({ name }) => name === mutant);
+  const { from, to, mutant, isAlone } = request.parse(message);
+  const planted = (isAlone ? hiders : mutants).find(({ name }) => name === mutant);
   let all: Results = none;
   for (let seed = from; seed < to; seed++) {
     all = sum(all, await runSeed(seed, planted));

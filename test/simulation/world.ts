@@ -2,19 +2,19 @@ import { createHash } from 'node:crypto';
 import type { Context } from 'aws-lambda';
 import type { ConditionalUpdate, Updated } from '../../lambdas/adapters/table-client';
 import { bringOn } from '../../lambdas/operation/bring-on';
-import type { Disposition } from '../../lambdas/operation/delivery';
+import { type Disposition, durableFromDelivery } from '../../lambdas/operation/delivery';
 import { type Limits, limitsFrom, visibilityTimeoutSeconds } from '../../lambdas/operation/limits';
-import type { Operation } from '../../lambdas/operation/operation';
+import type { Operation, OperationId } from '../../lambdas/operation/operation';
 import type { Finding } from '../../lambdas/operation/outcome';
 import { keyOf } from '../../lambdas/operation/ports';
 import { isTerminal } from '../../lambdas/operation/state';
 import { work } from '../../lambdas/work';
 import { InvalidExpression, type Item } from './expression';
 import { GuaranteeBroken, Guarantees } from './guarantees';
-import { digestIn, idOf, keyIn } from './jobs';
+import { beginMs, digestIn, idOf, keyIn } from './jobs';
 import type { Mutant } from './mutants';
 import { People } from './people';
-import type { Fault, Plan, Port, ProviderFault, Situation, Switch } from './plan';
+import type { Ambush, Fault, Moment, Plan, Port, ProviderFault, Situation, Switch } from './plan';
 import { type Build, Process, type ServicePorts } from './process';
 import { ProviderTwin } from './provider-twin';
 import { type QueuedMessage, QueueTwin } from './queue-twin';
@@ -62,6 +62,7 @@ export class World {
   readonly #on: ReadonlySet<Switch>;
   readonly #people = new People(this);
   readonly #calls = new Map<Port, number>();
+  readonly #moments = new Map<Moment, number>();
   readonly #reached = new Map<Switch | Situation, number>();
   readonly #trace: string[] = [];
   readonly #tenants = new Set<string>();
@@ -95,8 +96,7 @@ export class World {
     });
     this.#on = new Set(plan.on);
     this.random = randomFrom(plan.seed);
-    // A Thursday, 22 minutes before a UTC day ends.
-    this.time = new VirtualTime(Date.UTC(2026, 0, 15, 23, 38));
+    this.time = new VirtualTime(beginMs);
     this.provider = new ProviderTwin(this.time, {
       landed: (operation, what) => this.say(`provider: ${keyOf(operation)} lands, ${what}`),
       reached: (situation) => this.reached(situation),
@@ -109,6 +109,10 @@ export class World {
       onDeadLettered: ({ messageId }) => {
         this.reached('deadLettered');
         this.say(`queue: ${messageId} is dead-lettered`);
+      },
+      onRedriven: ({ messageId }, afterMs) => {
+        if (afterMs >= hourMs) this.reached('redrivenLate');
+        this.say(`queue: ${messageId} is redriven`);
       },
     });
   }
@@ -136,13 +140,37 @@ export class World {
     this.#isCalm = true;
     this.#outage = undefined;
     this.say('calm');
-    if (this.#on.has('pause')) this.#people.resume();
+    if (this.#on.has('pause') || this.#on.has('ambush')) this.#people.resume();
     await this.#toRest();
+    if (this.#leavesToPerson()) {
+      this.reached('redrivenByHand');
+      this.queue.redrive();
+      await this.#toRest();
+    }
     this.#judgeEnd();
     if (this.isStopped()) return;
     this.#people.probe(this.#tenants);
     await this.#toRest();
     this.#judgeEnd();
+  }
+
+  /**
+   * Where workers die or reach nothing from a message's fifth delivery on, it is a dead letter while its record says that
+   * it runs or waits: a person, whom the alarm of the dead-letter queue calls, redrives it.
+   */
+  #leavesToPerson(): boolean {
+    if (this.isStopped()) return false;
+    const open = [...this.guarantees.records()].filter(
+      ([key, { state }]) => (state === 'running' || state === 'queued') && this.#isDeadLettered(key),
+    );
+    for (const [key] of open) {
+      const letters = this.queue.deadLetters.filter(({ body }) => keyIn(body) === key);
+      const fifthAtMs = Math.max(
+        ...letters.map(({ receivedAtMs }) => receivedAtMs[durableFromDelivery - 1] ?? 0),
+      );
+      this.#tryToGuard(() => this.guarantees.judgeDeadLetter(key, fifthAtMs));
+    }
+    return open.length > 0;
   }
 
   #judgeEnd(): void {
@@ -216,13 +244,19 @@ export class World {
     return this.#violation !== undefined;
   }
 
+  /** Nothing comes from outside any more. */
+  isOver(): boolean {
+    return this.#isCalm || this.isStopped();
+  }
+
   /** Runs what may find that a guarantee broke, which ends the run. */
   guard<T>(judge: () => T): T {
     try {
       return judge();
     } catch (error) {
       if (error instanceof GuaranteeBroken) this.break(error.message);
-      if (error instanceof InvalidExpression) this.break(`a bug: ${error.message}`);
+      if (error instanceof InvalidExpression)
+        this.break(`G12 the table refuses a write that can never succeed: ${error.message}`);
       throw error;
     }
   }
@@ -240,7 +274,7 @@ export class World {
     this.#calls.set(port, nth + 1);
     if (this.#isCalm) return undefined;
     const fault = this.plan.faults.find(
-      (one) => one.port === port && one.nth === nth && this.#on.has(one.kind),
+      (one) => one.port === port && one.nth <= nth && nth < one.nth + one.times && this.#on.has(one.kind),
     );
     if (fault) {
       this.reached(fault.kind);
@@ -249,13 +283,31 @@ export class World {
     return fault;
   }
 
+  /** Who comes in between what a process saw and what it does about it. */
+  ambush({ name }: Process, moment: Moment, id: OperationId | undefined): Ambush | undefined {
+    const nth = this.#moments.get(moment) ?? 0;
+    this.#moments.set(moment, nth + 1);
+    if (this.#isCalm || !this.#on.has('ambush')) return undefined;
+    const ambush = this.plan.ambushes.find((one) => one.moment === moment && one.nth === nth);
+    if (!ambush) return undefined;
+    this.reached('ambush');
+    this.say(
+      `ambush: ${name} at ${moment} ${nth} ${ambush.dies ? 'dies' : 'stalls'} ${ambush.holdMs}, ${ambush.kind}`,
+    );
+    this.time.after(ambush.afterMs, () => {
+      if (!this.isOver()) this.#people.ambush(ambush, id);
+    });
+    return ambush;
+  }
+
   /** What a call meets while the provider is away. */
   outage(): Fault | undefined {
     return this.#outage && this.time.nowMs() < this.#outage.untilMs ? this.#outage.fault : undefined;
   }
 
   beginOutage(kind: ProviderFault, forMs: number, amount: number): void {
-    this.#outage = { untilMs: this.time.nowMs() + forMs, fault: { kind, port: 'post', nth: 0, amount } };
+    const fault = { kind, port: 'post', nth: 0, times: 1, amount } as const;
+    this.#outage = { untilMs: this.time.nowMs() + forMs, fault };
   }
 
   /** From now on processes run a build with another key prefix and other parameters. */
@@ -284,6 +336,8 @@ export class World {
 
   written(writer: Process, partitionKey: string, before: Item | undefined, after: Item): void {
     if (partitionKey.startsWith('provider#')) this.guarantees.providerWritten(writer, before, after);
+    if (partitionKey.startsWith('tenant#'))
+      this.guarantees.tenantWritten(writer, partitionKey, before, after);
     if (!partitionKey.startsWith('op#')) return;
     const { state, claimId, attemptCount, parkedReason } = after;
     this.say(
@@ -373,6 +427,10 @@ export class World {
       for (const { receiptHandle } of records) this.queue.delete(receiptHandle);
     const timeoutMs = this.limits.workerTimeoutSeconds * 1000;
     const worker = this.#process('W', timeoutMs);
+    for (const { body, attributes } of records) {
+      const key = keyIn(body);
+      worker.newest.set(key, Math.max(worker.newest.get(key) ?? 0, Number(attributes.SentTimestamp)));
+    }
     this.say(`${worker.name} gets ${records.map(({ receiptHandle }) => receiptHandle).join(' ')}`);
     const within = async (leftMs: number, run: () => Promise<void>) => {
       await Promise.race([run(), worker.sleep(leftMs)]);
@@ -435,11 +493,16 @@ export class World {
     this.time.at(atMs, () => {
       if (this.#tickAtMs !== atMs || this.isStopped()) return;
       this.#tickAtMs = undefined;
-      if (this.table.nextDueMs() <= atMs) this.#tick();
+      if (this.table.nextDueMs() > atMs) return;
+      const fault = this.fault('tick');
+      // What is scheduled is invoked at least once.
+      if (fault?.kind === 'duplicate') this.time.after(fault.amount * 2000, () => this.#tick());
+      this.#tick();
     });
   }
 
   #tick(): void {
+    if (this.isStopped()) return;
     const reconciler = this.#process('R', minuteMs);
     const ports = reconciler.service();
     this.#invoke(
