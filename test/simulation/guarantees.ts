@@ -1,4 +1,5 @@
 import { operationFromItem } from '../../lambdas/adapters/operation-item';
+import { canonicalJson } from '../../lambdas/operation/digest';
 import type { Limits } from '../../lambdas/operation/limits';
 import type { Operation } from '../../lambdas/operation/operation';
 import type { Outcome } from '../../lambdas/operation/outcome';
@@ -324,7 +325,7 @@ export class Guarantees {
       `G1 ${key} is called for under ${operation.providerKey}, its record says ${record.providerKey}`,
     );
     expect(
-      JSON.stringify(record.input) === JSON.stringify(input),
+      canonicalJson(record.input) === canonicalJson(input),
       `G3 ${key} is called for with other inputs than it is bound to`,
     );
     expect(

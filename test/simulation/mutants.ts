@@ -225,22 +225,13 @@ const single: readonly Mutant[] = [
     update: both(
       setting('effectPossibleSinceMs', undefined, isClaim),
       setting('effectPossibleClaimId', undefined, isClaim),
+      dropping(['effectPossibleSinceMs', 'effectPossibleClaimId'], isClaim),
     ),
   },
   {
     name: 'claim: count',
     bug: 'the claim begins to count its attempts again',
     update: setting('attemptCount', '#attemptCount = :one', isClaim),
-  },
-  {
-    name: 'claim: key',
-    bug: 'the claim binds the operation to the key of the build that runs',
-    update: setting('providerKey', '#providerKey = :providerKey', isClaim),
-  },
-  {
-    name: 'claim: parameters',
-    bug: 'the claim binds the operation to the parameters of the build that runs',
-    update: setting('providerParamsVersion', '#providerParamsVersion = :providerParamsVersion', isClaim),
   },
   // The settle.
   {
@@ -361,6 +352,16 @@ const single: readonly Mutant[] = [
     name: 'defer: sameInputs',
     bug: 'a wait is kept for other inputs',
     update: without('#inputDigest = :inputDigest', isDefer),
+  },
+  {
+    name: 'defer: key',
+    bug: 'a wait binds the operation to the key of the build that runs',
+    update: setting('providerKey', '#providerKey = :providerKey', isDefer),
+  },
+  {
+    name: 'defer: parameters',
+    bug: 'a wait binds the operation to the parameters of the build that runs',
+    update: setting('providerParamsVersion', '#providerParamsVersion = :providerParamsVersion', isDefer),
   },
   {
     name: 'defer: lapsed',

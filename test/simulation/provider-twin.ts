@@ -1,3 +1,4 @@
+import { canonicalJson } from '../../lambdas/operation/digest';
 import type { Operation } from '../../lambdas/operation/operation';
 import type { EffectResult, Finding, Outcome } from '../../lambdas/operation/outcome';
 import { keyOf } from '../../lambdas/operation/ports';
@@ -231,7 +232,7 @@ const conflict: Outcome = {
 
 /** What is sent: nothing but what the record has. */
 const paramsOf = ({ type, input, inputDigest, providerParamsVersion, ...operation }: Operation): string =>
-  JSON.stringify([
+  canonicalJson([
     type,
     input,
     inputDigest,
