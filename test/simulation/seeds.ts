@@ -16,10 +16,20 @@ export async function runSeed(seed: number, mutant?: Mutant): Promise<Results> {
   };
 }
 
-/** The smallest plan that fast-check finds in which the guarantee of a seed breaks too, and its run. */
-export async function shrink(seed: number): Promise<{ readonly plan: Plan; readonly run: Run }> {
-  const holds = fc.asyncProperty(anyPlan, async (plan) => (await runPlan(plan)).violation === undefined);
-  const { counterexample } = await fc.check(holds, { seed, numRuns: 1, interruptAfterTimeLimit: 60_000 });
+/**
+ * The smallest plan that fast-check finds in which the guarantee of a seed breaks too, and its run.
+ * @param mostMs how long it looks for a smaller one
+ */
+export async function shrink(
+  seed: number,
+  mostMs = 60_000,
+  mutant?: Mutant,
+): Promise<{ readonly plan: Plan; readonly run: Run }> {
+  const holds = fc.asyncProperty(
+    anyPlan,
+    async (plan) => (await runPlan(plan, mutant)).violation === undefined,
+  );
+  const { counterexample } = await fc.check(holds, { seed, numRuns: 1, interruptAfterTimeLimit: mostMs });
   const plan = counterexample?.[0] ?? planOf(seed);
-  return { plan, run: await runPlan(plan) };
+  return { plan, run: await runPlan(plan, mutant) };
 }

@@ -1,7 +1,7 @@
 import { mutants } from './mutants';
-import { planOf } from './plan';
+import { type Plan, planOf } from './plan';
 import { none, type Results, sum, unreached } from './results';
-import { runSeed } from './seeds';
+import { runSeed, shrink } from './seeds';
 import { runPlan } from './world';
 
 const seeds = 2000;
@@ -26,6 +26,18 @@ test('the same seed is the same run, event by event', async () => {
   }
   expect((await runPlan(planOf(4))).hash).not.toBe((await runPlan(planOf(5))).hash);
 });
+
+test('a seed that breaks a guarantee shrinks to a plan that breaks it too', async () => {
+  const planted = mutants.find(({ name }) => name === 'claim: effect');
+  let seed = 1;
+  while ((await runSeed(seed, planted)).broken.length === 0) seed += 1;
+  const { plan, run } = await shrink(seed, 10_000, planted);
+  const sizeOf = ({ operations, actions, faults, ambushes, on }: Plan) =>
+    [operations, actions, faults, ambushes, on].flat().length;
+  expect(run.violation).toMatch(/^G2 /);
+  expect(run.trace.at(-1)).toContain(run.violation);
+  expect(sizeOf(plan)).toBeLessThan(sizeOf(planOf(seed)));
+}, 60_000);
 
 test.each([
   ['rule: key', /^G1 /],

@@ -122,7 +122,7 @@ export const themes: readonly fc.Arbitrary<Theme>[] = [
       providerShards: oneOf(1, 1, 2),
     }),
     operations: listOf(operation(), 4, 2),
-    actions: listOf(action(['burst'], fc.oneof(upTo(1000), upTo(90 * second))), 3),
+    actions: listOf(action(['burst'], fc.oneof(upTo(1000), upTo(90 * second))), 2),
     faults: listOf(
       fault(['unsavedError', 'resetBefore', 'unauthorized'], 'post', upTo(4), oneOf(1, 3, 6)),
       3,
@@ -153,7 +153,7 @@ export const themes: readonly fc.Arbitrary<Theme>[] = [
       batchSize: oneOf(1, 3, 5),
     }),
     operations: listOf(operation({ tenant: upTo(2), atMs: upTo(minute) }), 4, 2),
-    actions: listOf(action(['burst'], fc.oneof(upTo(1000), upTo(minute)), high), 4, 2),
+    actions: listOf(action(['burst'], fc.oneof(upTo(1000), upTo(minute)), high), 2),
     ambushes: listOf(
       ambush(
         ['budget', 'count', 'slot', 'claim'],
@@ -217,6 +217,19 @@ export const themes: readonly fc.Arbitrary<Theme>[] = [
       ),
       4,
     ),
+  }),
+  theme({
+    theme: 'a cancel that is slower than a call',
+    on: ['ambush', 'resetBefore', 'unsavedError'],
+    limits: limitsOf(unlimited, { tenantMaxRunning: oneOf(0, 2) }),
+    operations: listOf(operation({ by: fc.constant('api'), behaviour: oneOf('ok', 'ok', 'declined') }), 1),
+    faults: listOf(fault(['resetBefore', 'unsavedError'], 'post', fc.constant(0), oneOf(1, 3)), 1, 0),
+    ambushes: fc
+      .tuple(
+        ambush(['claim'], ['cancel'], upTo(2500, 1000), { nth: fc.constant(0), afterMs: upTo(300) }),
+        ambush(['end'], ['sendAgain'], upTo(9000, 4000), { nth: fc.constant(0) }),
+      )
+      .map((both) => [...both]),
   }),
   theme({
     theme: 'a deadline between two deliveries',
@@ -286,23 +299,40 @@ export const themes: readonly fc.Arbitrary<Theme>[] = [
     ),
   }),
   theme({
+    theme: 'a retry at the turn of a window',
+    on: ['resetBefore', 'ambush', 'burst'],
+    limits: limitsOf(
+      { ...unlimited, retryBudgetFloor: 3, breakerMinCalls: 20, providerShards: 1, tenantMaxRunning: 0 },
+      { batchSize: oneOf(1, 3) },
+    ),
+    operations: listOf(operation({ atMs: upTo(55 * second, 30 * second) }), 2),
+    faults: listOf(fault(['resetBefore'], 'post', fc.constant(0), oneOf(1, 2)), 1),
+    ambushes: listOf(
+      ambush(['budget'], ['burst'], upTo(20 * second, 10 * second), {
+        nth: upTo(1),
+        afterMs: upTo(12 * second),
+      }),
+      2,
+    ),
+  }),
+  theme({
     theme: 'tokens that are given back in the next window',
     on: ['resetBefore', 'ambush', 'redrive', 'burst'],
     limits: limitsOf(
       { ...unlimited, maxAttempts: 1, batchSize: 5, breakerMinCalls: 20, providerShards: 1 },
       { tenantMaxRunning: oneOf(1, 2) },
     ),
-    operations: listOf(operation(), 4, 3),
-    faults: listOf(fault(['resetBefore'], 'post', fc.constant(0), upTo(8, 3)), 1),
-    actions: listOf(action(['redrive'], upTo(5 * minute, minute)), 3),
+    operations: listOf(operation(), 3, 2),
+    faults: listOf(fault(['resetBefore'], 'post', fc.constant(0), upTo(5, 2)), 1),
+    actions: listOf(action(['redrive'], upTo(5 * minute, minute)), 2),
     ambushes: listOf(
       ambush(['count'], ['burst'], upTo(115 * second, 62 * second), {
         nth: upTo(12),
         afterMs: upTo(60 * second),
         dies: oneOf<boolean>(true),
       }),
-      8,
-      3,
+      4,
+      2,
     ),
   }),
   theme({
@@ -421,20 +451,37 @@ export const themes: readonly fc.Arbitrary<Theme>[] = [
     ),
   }),
   theme({
-    theme: 'redriven again and again, for weeks',
-    on: [...unknowns, 'redrive', 'redriveOften', 'ambush'],
+    theme: 'redriven again and again',
+    on: ['redriveOften', 'ambush', 'forbidden'],
+    limits: limitsOf(unlimited, { tenantMaxRunning: oneOf(0, 2) }),
+    operations: listOf(operation({ behaviour: oneOf('forbidden', 'forbidden', 'ok') }), 2),
+    actions: listOf(action(['redriveOften'], upTo(20 * minute)), 2),
+    ambushes: listOf(ambush(['claim', 'slot', 'defer'], ['redrive', 'sendAgain'], upTo(9000)), 2, 0),
+  }),
+  theme({
+    theme: 'redriven weeks later',
+    on: [...unknowns, 'redrive', 'ambush'],
     limits: limitsOf(unlimited, { maxAttempts: fc.constant(1), tenantMaxRunning: oneOf(0, 2) }),
-    operations: listOf(operation({ behaviour: oneOf('forbidden', 'forbidden', 'ok') }), 3),
-    faults: listOf(fault(unknowns, 'post', upTo(3), oneOf(1, 3)), 2),
+    operations: listOf(operation(), 4, 2),
+    faults: listOf(fault(unknowns, 'post', upTo(3), oneOf(1, 3, 6)), 3),
     actions: listOf(
-      action(
-        ['redrive', 'redrive', 'redrive', 'redriveOften'],
-        fc.oneof(upTo(hour), upTo(25 * hour, 22 * hour), upTo(72 * hour, 24 * hour)),
-      ),
+      action(['redrive'], fc.oneof(upTo(hour), upTo(25 * hour, 22 * hour), upTo(72 * hour, 24 * hour))),
       7,
       3,
     ),
-    ambushes: listOf(ambush(['claim', 'slot', 'defer'], ['redrive', 'sendAgain'], upTo(9000)), 2),
+    ambushes: listOf(ambush(['claim', 'slot', 'defer'], ['redrive', 'sendAgain'], upTo(9000)), 2, 0),
+  }),
+  theme({
+    theme: 'a cancel while the provider is asked',
+    on: ['resetBefore', 'ambush', 'reconcileOne'],
+    limits: limitsOf(unlimited, { maxAttempts: fc.constant(1), tenantMaxRunning: oneOf(0, 2) }),
+    operations: listOf(operation(), 1),
+    faults: listOf(fault(['resetBefore'], 'post', fc.constant(0), fc.constant(1)), 1),
+    actions: listOf(action(['reconcileOne'], upTo(61 * minute, 58 * minute)), 1, 0),
+    ambushes: listOf(
+      ambush(['find'], ['cancel'], upTo(6000, 2000), { nth: upTo(14, 5), afterMs: upTo(200) }),
+      1,
+    ),
   }),
   theme({
     theme: 'waits of two that have one id',

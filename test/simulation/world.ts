@@ -137,6 +137,7 @@ export class World {
       lastMs = Math.max(lastMs, atMs);
     }
     await this.#runUntil(lastMs + hourMs);
+    if (this.isStopped()) return;
     this.#isCalm = true;
     this.#outage = undefined;
     this.say('calm');
