@@ -180,6 +180,11 @@ export class Guarantees {
   #judgeMove(key: string, before: Operation, after: Operation): void {
     const isLegal = before.state === after.state || legalMoves[before.state].includes(after.state);
     expect(isLegal, `G4 ${key} moved from ${before.state} to ${after.state}`);
+    const isLate = after.state === 'failed' && after.error?.code === 'deadline_exceeded';
+    expect(
+      !isLate || isTerminal(before.state) || (before.attemptCount === 0 && !before.effectPossibleSinceMs),
+      `G9 ${key} has failed by its deadline, and an attempt of it may have had an effect`,
+    );
     if (!isTerminal(before.state)) return;
     for (const field of ended) {
       expect(

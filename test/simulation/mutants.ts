@@ -38,6 +38,8 @@ interface Reading {
   readonly keys: readonly string[];
   readonly reader: string;
   readonly nowMs: number;
+  /** Of a worker: the digest of what its newest message of each operation asks for. */
+  readonly asked: ReadonlyMap<string, string>;
 }
 
 type Update = Mutant['update'] & {};
@@ -137,6 +139,10 @@ const single: readonly Mutant[] = [
   {
     name: 'claim: sameInputs',
     bug: 'other inputs under a known id are claimed',
+    hidden: {
+      by: 'The look has compared them, and what an id is bound to never changes.',
+      foundWith: 'look and claim: sameInputs',
+    },
     update: without('#inputDigest = :inputDigest', isClaim),
   },
   {
@@ -601,6 +607,24 @@ const single: readonly Mutant[] = [
 
 /** What a look decides in advance, so that the clause behind it has nothing to do: both are taken away. */
 const together: readonly Mutant[] = [
+  {
+    name: 'look and claim: sameInputs',
+    clause: 'claim: sameInputs',
+    bug: 'neither the look nor the claim compares the inputs',
+    // Only where a claim comes of it: every other write has a clause of its own.
+    read: (items, { asked, nowMs }) =>
+      items.map((item) => {
+        const { state, attemptCount, attemptLimit, cancelRequestedAtMs, deadlineAtMs } = item;
+        const isClaimed =
+          state === 'queued' &&
+          Number(attemptCount) < Number(attemptLimit) &&
+          cancelRequestedAtMs === undefined &&
+          Number(deadlineAtMs) > nowMs + 3_600_000 &&
+          nowMs - Number(item.effectPossibleSinceMs ?? item.absentProvenAtMs ?? nowMs) < 20 * 3_600_000;
+        const inputDigest = asked.get(String(item.pk).slice('op#'.length));
+        return isClaimed && inputDigest !== undefined ? { ...item, inputDigest } : item;
+      }),
+  },
   {
     name: 'look and claim: wanted',
     clause: 'claim: wanted',

@@ -58,6 +58,8 @@ export class Process {
   readonly startedMs: number;
   /** Of a worker: when the newest message of each operation that it got was sent. */
   readonly newest = new Map<string, number>();
+  /** Of a worker: the digest of what the last message of each operation asks for. */
+  readonly asked = new Map<string, string>();
   /** What its report of calls may add to the provider's tokens. */
   credit: Pick<Calls, 'earned' | 'unspent' | 'takenInWindowMs'> | undefined;
   /** Tokens that its writes took, by window. */
@@ -296,7 +298,10 @@ export class Process {
           () => world.table.read(keys).map((item) => ({ ...item })),
           tries,
         );
-        return world.mutant?.read?.(items, { keys, reader: this.name, nowMs: this.clock() }) ?? items;
+        return (
+          world.mutant?.read?.(items, { keys, reader: this.name, nowMs: this.clock(), asked: this.asked }) ??
+          items
+        );
       },
       update: (partitionKey: string, update: ConditionalUpdate) => this.#update(partitionKey, update, tries),
       async *due(openShard: number, dueAtMs: number) {

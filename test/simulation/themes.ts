@@ -233,25 +233,23 @@ export const themes: readonly fc.Arbitrary<Theme>[] = [
   }),
   theme({
     theme: 'a deadline between two deliveries',
-    on: ['ambush', 'resetBefore', 'unsavedError', 'cancel'],
-    limits: limitsOf(unlimited, { tenantMaxRunning: fc.constant(0), batchSize: fc.constant(1) }),
+    on: ['ambush', 'resetBefore', 'resetAfter', 'cancel'],
+    limits: limitsOf(unlimited, { tenantMaxRunning: oneOf(0), batchSize: oneOf(1) }),
     operations: listOf(
       operation({
         rival: oneOf('same', 'same', 'accept'),
-        rivalAfterMs: upTo(5000),
-        deadlineAfterMs: upTo(5000, 200),
+        rivalAfterMs: upTo(5000, 1000),
+        deadlineAfterMs: upTo(3500, 300),
       }),
-      2,
+      1,
     ),
-    faults: listOf(fault(['resetBefore', 'unsavedError'], 'post', upTo(1), oneOf(1, 3)), 2),
-    ambushes: listOf(
-      fc.oneof(
-        ambush(['claim'], ['sendAgain'], upTo(6000), { nth: upTo(1), afterMs: upTo(5000) }),
-        ambush(['end'], ['sendAgain', 'cancel'], upTo(12 * second, 2000), { nth: upTo(2) }),
-      ),
-      4,
-      2,
-    ),
+    faults: listOf(fault(['resetBefore', 'resetAfter'], 'post', fc.constant(0), oneOf(1, 3)), 1),
+    ambushes: fc
+      .tuple(
+        ambush(['claim'], ['sendAgain'], upTo(5000, 1500), { nth: fc.constant(0), afterMs: upTo(5000) }),
+        ambush(['end'], ['sendAgain', 'cancel'], upTo(12 * second, 4000), { nth: fc.constant(0) }),
+      )
+      .map((both) => [...both]),
   }),
   theme({
     theme: 'questions while it goes on',

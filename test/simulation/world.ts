@@ -430,6 +430,7 @@ export class World {
     const worker = this.#process('W', timeoutMs);
     for (const { body, attributes } of records) {
       const key = keyIn(body);
+      worker.asked.set(key, digestIn(body) ?? '');
       worker.newest.set(key, Math.max(worker.newest.get(key) ?? 0, Number(attributes.SentTimestamp)));
     }
     this.say(`${worker.name} gets ${records.map(({ receiptHandle }) => receiptHandle).join(' ')}`);
