@@ -6,7 +6,7 @@ import type { Outcome } from '../../lambdas/operation/outcome';
 import type { Calls, SettleRequest } from '../../lambdas/operation/ports';
 import { floorTokens, tokensPerRetry } from '../../lambdas/operation/provider-state';
 import { isTerminal, legalMoves, type State } from '../../lambdas/operation/state';
-import type { Item } from './expression';
+import type { Item } from '../support/expression';
 import { byHand, type ProviderTwin } from './provider-twin';
 
 const hourMs = 3_600_000;

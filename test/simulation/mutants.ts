@@ -4,7 +4,7 @@ import type { Operation } from '../../lambdas/operation/operation';
 import type { Finding, Outcome } from '../../lambdas/operation/outcome';
 import { keyOf, type SettleRequest } from '../../lambdas/operation/ports';
 import type { Worker } from '../../lambdas/runtime/worker-wiring';
-import type { Item } from './expression';
+import type { Item } from '../support/expression';
 import type { World } from './world';
 
 /** A bug that is planted in what the code under test writes, sends or is told: the product's own code stays as it is. */

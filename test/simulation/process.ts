@@ -25,7 +25,7 @@ import {
 import { tokensPerRetry } from '../../lambdas/operation/provider-state';
 import type { Source } from '../../lambdas/runtime/telemetry';
 import type { Worker, WorkerTelemetry } from '../../lambdas/runtime/worker-wiring';
-import type { Item } from './expression';
+import type { Item } from '../support/expression';
 import type { Ambush, Fault, Moment, Port } from './plan';
 import type { Landing } from './provider-twin';
 import type { World } from './world';

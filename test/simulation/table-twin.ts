@@ -1,6 +1,6 @@
 import { table } from '../../lambdas/adapters/table';
 import { type ConditionalUpdate, expressionsOf, type Updated } from '../../lambdas/adapters/table-client';
-import { holds, type Item, updated } from './expression';
+import { holds, type Item, updated } from '../support/expression';
 
 /** The operations table in memory, as DynamoDB has it: the same texts are evaluated, and each update is one moment. */
 export class TableTwin {

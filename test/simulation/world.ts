@@ -9,7 +9,7 @@ import type { Finding } from '../../lambdas/operation/outcome';
 import { keyOf } from '../../lambdas/operation/ports';
 import { isTerminal } from '../../lambdas/operation/state';
 import { work } from '../../lambdas/work';
-import { InvalidExpression, type Item } from './expression';
+import { InvalidExpression, type Item } from '../support/expression';
 import { GuaranteeBroken, Guarantees } from './guarantees';
 import { beginMs, digestIn, idOf, keyIn } from './jobs';
 import type { Mutant } from './mutants';
