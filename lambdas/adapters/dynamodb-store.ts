@@ -126,7 +126,9 @@ export class DynamoDbStore implements OperationStore, DueOperations {
     return this.#write(
       request.id,
       failUpdate(request, this.limits),
-      ({ state, updatedAtMs }) => state === 'failed' && updatedAtMs === request.nowMs,
+      // Two messages with one id and other inputs may be failed in the same millisecond.
+      ({ state, updatedAtMs, inputDigest }) =>
+        state === 'failed' && updatedAtMs === request.nowMs && inputDigest === request.bound.inputDigest,
     );
   }
 

@@ -794,6 +794,14 @@ describe('a write on an operation that no claim holds', () => {
     fail: (id: string) => store.fail({ ...requestOf(id), error }),
   };
 
+  test('a failure with other inputs in the same millisecond is not taken for one of its own', async () => {
+    const request = requestOf(freshId());
+    const other = { ...request, bound: { ...request.bound, inputDigest: 'of-other-inputs' } };
+    expect(await store.fail({ ...request, error })).toMatchObject({ kind: 'written' });
+    expect(await store.fail({ ...request, error })).toMatchObject({ kind: 'written' });
+    expect(await store.fail({ ...other, error })).toMatchObject({ kind: 'superseded' });
+  });
+
   test.each([
     ['accept', { state: 'queued', attemptCount: 0, acceptedBy: 'api', ...index }],
     ['defer', { state: 'queued', attemptCount: 0, ...index }],
