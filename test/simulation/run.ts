@@ -217,7 +217,7 @@ function tablesOf(found: readonly Planted[], mostSeeds: number): string[] {
     '|---|---|---|---|',
     ...seen.map(rows),
     '',
-    'Two of them together, or not at all, because something else prevents the same:',
+    `Not found alone within ${Math.ceil(mostSeeds / 10)} seeds, because something else prevents the same, and found together with that:`,
     '',
     '| clause or rule | planted bug | what else prevents it | found together as |',
     '|---|---|---|---|',
