@@ -202,7 +202,7 @@ export class Guarantees {
   ): void {
     const isProven =
       (after.state === 'succeeded' || after.state === 'settling') &&
-      this.provider.effectsOf(key).some(({ id }) => id === after.providerRef);
+      this.provider.effects.some((effect) => effect.key === key && effect.id === after.providerRef);
     if (isProven) return;
     const request = settling.get(`op#${key}`);
     const isSettle =

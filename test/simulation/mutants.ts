@@ -210,10 +210,6 @@ const single: readonly Mutant[] = [
   {
     name: 'claim: redriven, the time',
     bug: 'a redrive does not look at when the operation was parked',
-    hidden: {
-      by: 'The look has decided; only a park between it and the claim would be overlooked, and that claim is one redrive more, of which there are five.',
-      foundWith: 'look and claim: redriven, the time',
-    },
     update: without('#parkedAtMs < :sentAtMs', isClaim),
   },
   {
@@ -643,12 +639,6 @@ const together: readonly Mutant[] = [
     bug: 'neither the look nor the claim looks at the deadline',
     // A refund of a charge that never ends waits for its deadline.
     read: seeing('W', ({ type }) => (type === 'charge' ? { deadlineAtMs: Date.UTC(2040, 0, 1) } : {})),
-  },
-  {
-    name: 'look and claim: redriven, the time',
-    clause: 'claim: redriven, the time',
-    bug: 'neither the look nor the claim sees that a message is on its way to the dead-letter queue',
-    read: seeing('W', ({ state }) => (state === 'parked' ? { parkedAtMs: 1 } : {})),
   },
   {
     name: 'look and claim: redriven, the count',

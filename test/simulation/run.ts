@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { SingleBar } from 'cli-progress';
 import { endChild, forkTypeScript } from '../../local/child';
+import { beginMs } from './jobs';
 import { type Mutant, mutants } from './mutants';
 import { planOf } from './plan';
 import { none, type Request, type Results, results, sum, unreached } from './results';
@@ -58,9 +59,19 @@ function numberOf(text: string, name: string): number {
 async function replay(seed: number): Promise<boolean> {
   const { trace, violation, hash } = await runPlan(planOf(seed));
   console.log(JSON.stringify(planOf(seed), undefined, 2));
-  for (const line of trace) console.log(line);
+  print(trace);
   console.log(`seed ${seed}: ${violation ?? 'every guarantee holds'} (trace ${hash.slice(0, 16)})`);
   return violation === undefined;
+}
+
+/** With the time since the plan began, as hours:minutes:seconds. */
+function print(trace: readonly string[]): void {
+  for (const line of trace) {
+    const [at = '', ...what] = line.split(' ');
+    const sinceMs = Number(at) - beginMs;
+    const clock = new Date(sinceMs).toISOString().slice(14, 23);
+    console.log(`${Math.floor(sinceMs / 3_600_000)}:${clock} ${what.join(' ')}`);
+  }
 }
 
 async function simulate(seeds: number, isJson: boolean, isWritten: boolean): Promise<boolean> {
@@ -142,7 +153,7 @@ function figuresOf({ seeds, operations, steps, reached, broken }: Results, secon
 async function explain(seed: number): Promise<void> {
   const { plan, run } = await shrink(seed);
   console.log(`\nThe smallest plan found for seed ${seed}:\n${JSON.stringify(plan)}`);
-  for (const line of run.trace) console.log(line);
+  print(run.trace);
   console.log(`\nnpm run simulate -- --seed ${seed} replays the seed as it was.`);
 }
 
@@ -180,9 +191,10 @@ async function plantAll(
   if (isJson)
     console.log(JSON.stringify(inOrder.map(({ mutant, ...one }) => ({ name: mutant.name, ...one }))));
   else if (bar) for (const one of inOrder) console.log(lineOf(one));
-  const isShown = ({ mutant, seeds, alone }: Planted) =>
-    alone === undefined && (seeds !== undefined || mutant.hidden !== undefined);
-  return inOrder.every(isShown);
+  const isFound = ({ seeds, alone }: Planted) => seeds !== undefined && alone === undefined;
+  const isShown = (name: string) =>
+    only !== undefined || inOrder.some((one) => one.mutant.name === name && isFound(one));
+  return inOrder.every((one) => isFound(one) || (one.mutant.hidden && isShown(one.mutant.hidden.foundWith)));
 }
 
 async function plant(run: Run, mutant: Mutant, mostSeeds: number): Promise<Planted> {
@@ -217,7 +229,7 @@ function tablesOf(found: readonly Planted[], mostSeeds: number): string[] {
     '|---|---|---|---|',
     ...seen.map(rows),
     '',
-    'Two of them together, or not at all, because something else prevents the same:',
+    `Not found alone within ${Math.ceil(mostSeeds / 10)} seeds, because something else prevents the same, and found together with that:`,
     '',
     '| clause or rule | planted bug | what else prevents it | found together as |',
     '|---|---|---|---|',

@@ -39,6 +39,15 @@ test('a seed that breaks a guarantee shrinks to a plan that breaks it too', asyn
   expect(sizeOf(plan)).toBeLessThan(sizeOf(planOf(seed)));
 }, 60_000);
 
+test('what hides a planted bug is planted together with it', () => {
+  const names = mutants.map(({ name }) => name);
+  const hidden = mutants.flatMap((mutant) => mutant.hidden?.foundWith ?? []);
+  expect(hidden.length).toBeGreaterThan(0);
+  for (const name of hidden) expect(names).toContain(name);
+  const pairs = mutants.filter(({ clause }) => clause !== undefined).map(({ name }) => name);
+  expect(hidden).toEqual(expect.arrayContaining(pairs));
+});
+
 test.each([
   ['rule: key', /^G1 /],
   ['claim: effect', /^G2 /],
