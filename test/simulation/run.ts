@@ -142,7 +142,7 @@ function figuresOf({ seeds, operations, steps, reached, broken }: Results, secon
     `| leases that lapsed | ${count('leaseLapsed')} |`,
     `| answers lost | ${count('loseAnswer', 'resetAfter', 'savedErrorAfter')} |`,
     `| messages that reached the dead-letter queue | ${count('deadLettered')} |`,
-    `| of them redriven a day or more later | ${count('redrivenLate')} |`,
+    `| of them redriven an hour or more later | ${count('redrivenLate')} |`,
     `| somebody came in between a look and its write | ${count('ambush')} |`,
     `| requests refused or throttled, or that hung | ${count('throttle', 'refused', 'rateLimited', 'stall', 'slow', 'loseRequest', 'late')} |`,
     `| replays | ${count('replayed')} |`,
