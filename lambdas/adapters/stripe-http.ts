@@ -67,6 +67,8 @@ function answerTo(request: http.ClientRequest): Promise<Stripe.HttpClientRespons
         body += part;
       });
       response.on('error', reject);
+      // Not every body that is cut off is an error.
+      response.on('close', () => reject(new Error('The answer was cut off')));
       response.on('end', () => resolve(new WholeResponse(response, body)));
     });
   });
