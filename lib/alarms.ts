@@ -109,7 +109,7 @@ export const alarms = [
     id: 'ParkedTooLong',
     title: 'Parked for more than an hour',
     cause: () =>
-      'An operation that may have moved money has been parked for more than an hour: we stopped trying, and its customer does not know how it ended.',
+      'An operation has been parked for more than an hour: we stopped trying. It may have moved money, and its customer does not know how it ended.',
     metric: (watched) => own(watched, 'OldestParkedMs', Stats.MAXIMUM, censusPeriod),
     threshold: () => hourMs,
     compared: above,

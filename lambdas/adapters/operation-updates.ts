@@ -55,7 +55,7 @@ export function parkUpdate(
       ...(seen.effectPossibleSinceMs === undefined ? {} : due(seen, limits, nowMs)),
     },
     values: seenValues(seen),
-    remove: seen.effectPossibleSinceMs === undefined ? [...lease, ...attention] : [],
+    remove: seen.effectPossibleSinceMs === undefined ? lease : [],
   };
 }
 

@@ -91,11 +91,11 @@ export function settleUpdate(request: SettleRequest, limits: Limits): Conditiona
     }
     case 'parked': {
       const { parkedReason, providerRef, error } = settlement;
+      // A due time that is there stays: who set it has acknowledged a message, perhaps the last one.
       const attend = settlement.effect === 'none' ? {} : due(operation, limits, nowMs);
       const parkedAtMs = Math.max(nowMs, sentAtMs);
       const assign = { ...common, parkedReason, parkedAtMs, providerRef, error, ...attend };
-      const remove = settlement.effect === 'none' ? attention : [];
-      return withEvidence(request, settlement, { condition: holds, values, assign, remove });
+      return withEvidence(request, settlement, { condition: holds, values, assign });
     }
   }
 }

@@ -7,6 +7,8 @@ export interface BringOnPorts extends ReconcilePorts {
   readonly queue: JobQueue;
   readonly providerSwitch: ProviderSwitch;
   readonly providerTelemetry: ProviderTelemetry;
+  /** 0 to below 1. */
+  readonly random: () => number;
 }
 
 export interface BroughtOn {
@@ -26,14 +28,18 @@ type Fate = keyof BroughtOn;
 
 /**
  * Brings on what is due: sends the messages of operations that were deferred in the table or accepted and never sent, and
- * reconciles those that are settling, parked with a possible effect, or left running by a worker that died. Each is
- * taken by moving its due time; a crash at any point leaves it due.
+ * reconciles those that are settling, parked with a possible effect, or left running by a worker that died. What is parked
+ * without one is left to a person. Each is taken by moving its due time; a crash at any point leaves it due.
  * @param untilMs when to stop; what is left over is due in the next run
  */
 export async function bringOn(ports: BringOnPorts, untilMs: number): Promise<BroughtOn> {
   const done = { sent: 0, settled: 0, escalated: 0, left: 0, failed: 0 };
   // What the provider cannot be asked now it cannot be asked a moment later: the rest of the run only sends.
-  const run = { isProviderAway: await isProviderAway(ports) };
+  const run = {
+    isProviderAway: await isProviderAway(ports),
+    // Two runs in one millisecond would take each other's due time for their own.
+    takenForMs: minuteMs - Math.floor(ports.random() * 1000),
+  };
   for await (const page of ports.due.pages(ports.clock())) {
     await inLanes(page, lanes, untilMs, ports, async (operation) => {
       const fate = bringOnOne(ports, operation, run).catch((error: unknown) => {
@@ -81,18 +87,23 @@ async function inLanes<T>(
 async function bringOnOne(
   ports: BringOnPorts,
   operation: Operation,
-  run: { isProviderAway: boolean },
+  run: { isProviderAway: boolean; readonly takenForMs: number },
 ): Promise<Fate> {
   const { due, clock } = ports;
   const nowMs = clock();
   const isQueued = operation.state === 'queued';
+  // Nothing was done, so there is nothing to ask: in the index the census finds it, also where no dead letter tells of it.
+  if (operation.state === 'parked' && operation.effectPossibleSinceMs === undefined) {
+    await due.postpone(operation, nowMs + seldomMs);
+    return 'left';
+  }
   if (run.isProviderAway && !isQueued) return 'left';
   if (operation.state === 'running' && (operation.leaseExpiresAtMs ?? 0) >= nowMs) {
     await due.postpone(operation, (operation.leaseExpiresAtMs ?? nowMs) + minuteMs);
     return 'left';
   }
   // Of two runs at once, the one that moves the due time goes on.
-  const nextMs = nowMs + minuteMs;
+  const nextMs = nowMs + run.takenForMs;
   if (!(await due.postpone(operation, nextMs))) return 'left';
   const taken = { ...operation, dueAtMs: nextMs };
   if (isQueued) return send(ports, taken);
@@ -119,7 +130,7 @@ async function follow(ports: BringOnPorts, operation: Operation, found: Reconcil
 
 async function send({ due, queue, clock }: BringOnPorts, operation: Operation): Promise<Fate> {
   await queue.send(operation);
-  await due.postpone(operation, clock() + sentAgainMs);
+  await due.postpone(operation, clock() + seldomMs);
   return 'sent';
 }
 
@@ -131,7 +142,7 @@ async function lookLater(
 ): Promise<Fate> {
   const nowMs = clock();
   const ageMs = nowMs - (operation.parkedAtMs ?? operation.updatedAtMs);
-  const backOffMs = Math.min(6 * hourMs, Math.max(minuteMs, Math.round(ageMs / 4)));
+  const backOffMs = Math.min(seldomMs, Math.max(minuteMs, Math.round(ageMs / 4)));
   const nextMs = nowMs + (why === 'open' ? backOffMs : minuteMs);
   const isNews = operation.state === 'parked' && ageMs >= hourMs && operation.escalatedAtMs === undefined;
   const isWritten = await due.postpone(operation, nextMs, isNews ? nowMs : undefined);
@@ -144,7 +155,7 @@ const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 
 /**
- * A message that was sent brings its operation on by itself, so it is due again only in case the message was never
+ * What has a message, or waits for a person, goes on by itself. It is looked at again in case that the message was never
  * delivered: seldom enough that a backlog does not multiply, and well within the queue's retention.
  */
-const sentAgainMs = 6 * hourMs;
+const seldomMs = 6 * hourMs;

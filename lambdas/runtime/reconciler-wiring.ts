@@ -41,6 +41,7 @@ function create(variables: Variables) {
     providerSwitch: new DynamoDbProviderSwitch(table, unrepeated, limits),
     providerTelemetry: telemetry,
     clock,
+    random: Math.random,
     limits,
     providerKeyPrefix: environment.providerKeyPrefix,
   };

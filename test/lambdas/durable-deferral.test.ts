@@ -204,6 +204,30 @@ describe('the reconciler', () => {
     expect(await evidenceOf(bench, charge)).toMatchObject({ charges: 1, posts: 2 });
   });
 
+  test('leaves to a person what is parked and was not done, and the index tells of it: its message may be gone', async () => {
+    const charge = await kept();
+    // The message of the wait was delivered twice at once: one delivery has acknowledged it, and the other runs now.
+    bench.stripe.fault({ kind: 'answer', status: 403 }, { operationId: charge.operationId });
+    expect(await deliver(charge, 4)).toBe('comes back');
+    const asked = bench.stripe.requests().length;
+    await bench.stack.clock.advance(2 * 3_600_000);
+    await bench.reconcile();
+    expect([await depth(), bench.stripe.requests().length]).toEqual([0, asked]);
+    const parked = await recordOf(charge);
+    expect(parked).toMatchObject({
+      state: 'parked',
+      parkedReason: 'provider_forbidden',
+      openShard: expect.any(Number),
+    });
+    expect(parked).not.toHaveProperty('effectPossibleSinceMs');
+    // Seldom: there is nothing to do for the reconciler.
+    expect(Number(parked?.dueAtMs)).toBeGreaterThan(bench.stack.clock.now() + 3_600_000);
+    const { tenantId, operationId } = charge;
+    await bench.operate({ action: 'retry', tenantId, operationId, by: 'mina@example.com' });
+    await bench.drain();
+    expect(await evidenceOf(bench, charge)).toMatchObject({ charges: 1, record: { state: 'succeeded' } });
+  });
+
   test('whose postpone was applied, and its answer lost, sends all the same', async () => {
     const charge = await kept();
     const where = (body: unknown) => JSON.stringify(body).includes(`#${charge.operationId}"`);

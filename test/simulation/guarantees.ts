@@ -602,8 +602,8 @@ export class Guarantees {
         `G9 ${key} stays parked without a possible effect, and a cancel was asked for`,
       );
       expect(
-        deadLettered.includes(key),
-        `G11 ${key} is parked, and no message of it is in the dead-letter queue`,
+        deadLettered.includes(key) || record.dueAtMs !== undefined,
+        `G11 ${key} is parked, and neither the dead-letter queue nor the attention index tells of it`,
       );
       const [effect] = this.provider.effectsOf(key);
       expect(

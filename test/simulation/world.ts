@@ -26,8 +26,8 @@ const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 /** How long it may take after the last event from outside until nothing happens any more. */
 const calmMs = 12 * dayMs;
-/** More is no rest. */
-const mostSteps = 60_000;
+/** More is no rest: once nothing comes from outside any more, and before that, where a pause may hold many for days. */
+const mostSteps = { calm: 60_000, all: 1_000_000 };
 
 export interface Run {
   /** The guarantee that broke, and how. */
@@ -75,6 +75,7 @@ export class World {
   #processes = 0;
   #running = 0;
   #steps = 0;
+  #stepsUntilCalm = 0;
   #tickAtMs: number | undefined;
   #idleTicks = 0;
   #outage: { readonly untilMs: number; readonly fault: Fault } | undefined;
@@ -139,6 +140,7 @@ export class World {
     await this.#runUntil(lastMs + hourMs);
     if (this.isStopped()) return;
     this.#isCalm = true;
+    this.#stepsUntilCalm = this.#steps;
     this.#outage = undefined;
     this.say('calm');
     if (this.#on.has('pause') || this.#on.has('ambush')) this.#people.resume();
@@ -232,7 +234,8 @@ export class World {
 
   async #step(): Promise<boolean> {
     this.#steps += 1;
-    if (this.#steps > mostSteps) this.break(`G12 it never rests: ${mostSteps} steps`);
+    const most = this.#isCalm ? this.#stepsUntilCalm + mostSteps.calm : mostSteps.all;
+    if (this.#steps > most) this.break(`G12 it never rests: ${this.#steps} steps`);
     const isStepped = await this.time.step();
     this.#tryToGuard(() => this.guarantees.judge());
     this.#planTick();

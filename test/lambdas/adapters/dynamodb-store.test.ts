@@ -710,6 +710,19 @@ describe('a park', () => {
     });
   });
 
+  test('of an operation without a possible effect leaves its due time: the message that set it may be gone', async () => {
+    const before = await put({
+      ...lapsed,
+      effectPossibleSinceMs: undefined,
+      openShard: 3,
+      dueAtMs: nowMs + 5,
+    });
+    const { kind, operation } = await parkOf(before);
+    expect(kind).toBe('written');
+    expect(operation).toMatchObject({ state: 'parked', openShard: 3, dueAtMs: nowMs + 5 });
+    expect(operation).not.toHaveProperty('leaseExpiresAtMs');
+  });
+
   test.each<[string, Partial<Charge>]>([
     ['it was claimed meanwhile', { ...lapsed, claimId: 'next-claim', leaseExpiresAtMs: nowMs + 60_000 }],
     ['it was settled meanwhile', { state: 'succeeded' }],
