@@ -14,6 +14,9 @@ import type { QueuePair } from './work-queue';
 
 const projectRoot = join(__dirname, '..');
 
+/** What stands in a bundle in place of a package, from the project's root. */
+export const replaced = { '@aws-sdk/credential-provider-node': './lambdas/runtime/credentials.ts' };
+
 /** How every handler is bundled. CommonJS loads faster than ESM here: docs/benchmarks.md. */
 export const bundling = {
   // The runtime's own AWS SDK is older than ours and changes without a deploy: everything goes inside.
@@ -24,6 +27,7 @@ export const bundling = {
   minify: true,
   sourceMap: true,
   sourcesContent: false,
+  esbuildArgs: { '--alias': Object.entries(replaced).map(([name, file]) => `${name}=${file}`) },
 };
 
 /** With a table's own key DynamoDB reads and writes as the caller. https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html#dynamodb-kms-authz */

@@ -157,48 +157,57 @@ const stateValues: Readonly<Record<string, unknown>> = {
 
 /** The request of an update. DynamoDB refuses names and values that no expression uses, so only those of the texts are in it. */
 export function expressionsOf({
-  condition,
   assign = {},
-  set = [],
-  remove = [],
   values = {},
   names = {},
   returns,
+  ...texts
 }: ConditionalUpdate) {
-  const assigned = Object.entries(assign).filter(([, value]) => value !== undefined);
-  const actions = [...assigned.map(([attribute]) => `#${attribute} = :${attribute}`), ...set];
-  const setting = actions.length > 0 ? `SET ${actions.join(', ')}` : '';
-  const removal = remove.length > 0 ? ` REMOVE ${remove.map((path) => `#${path}`).join(', ')}` : '';
-  const expression = `${setting}${removal}`.trim();
-  const used = placeholdersIn(`${expression} ${condition}`);
-  const known: Item = { ...stateValues, ...values, ...Object.fromEntries(assigned) };
+  const { condition, expression, used } = textsOf(texts, assign);
+  const value = (name: string) => assign[name] ?? values[name] ?? stateValues[name];
   return {
     ConditionExpression: condition,
     UpdateExpression: expression,
     ExpressionAttributeNames: Object.fromEntries(used.names.map((name) => [`#${name}`, names[name] ?? name])),
     ...(used.values.length > 0 && {
-      ExpressionAttributeValues: Object.fromEntries(used.values.map((name) => [`:${name}`, known[name]])),
+      ExpressionAttributeValues: Object.fromEntries(used.values.map((name) => [`:${name}`, value(name)])),
     }),
     ReturnValues: returns === 'nothing' ? 'NONE' : 'ALL_NEW',
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
   } as const;
 }
 
-interface Placeholders {
-  readonly names: readonly string[];
-  readonly values: readonly string[];
+interface Texts {
+  readonly condition: string;
+  readonly expression: string;
+  /** Placeholders of both. */
+  readonly used: { readonly names: readonly string[]; readonly values: readonly string[] };
 }
 
-/** There are as many texts as kinds of updates: each is searched once in a process. */
-const placeholders = new Map<string, Placeholders>();
+/** There are as many texts as kinds of updates: each is made once in a process. */
+const known = new Map<string, Texts>();
 
-function placeholdersIn(text: string): Placeholders {
-  const known = placeholders.get(text);
-  if (known) return known;
+function textsOf(
+  { condition, set = [], remove = [] }: Pick<ConditionalUpdate, 'condition' | 'set' | 'remove'>,
+  assign: Item,
+): Texts {
+  const assigned = Object.keys(assign).filter((attribute) => assign[attribute] !== undefined);
+  const kind = [condition, assigned, set, remove].join(';');
+  const found = known.get(kind);
+  if (found) return found;
+  const actions = [...assigned.map((attribute) => `#${attribute} = :${attribute}`), ...set];
+  const setting = actions.length > 0 ? `SET ${actions.join(', ')}` : '';
+  const removal = remove.length > 0 ? ` REMOVE ${remove.map((path) => `#${path}`).join(', ')}` : '';
+  const expression = `${setting}${removal}`.trim();
   const marked = (mark: string) => [
-    ...new Set(Array.from(text.matchAll(new RegExp(`${mark}(\\w+)`, 'g')), ([, name = '']) => name)),
+    ...new Set(
+      Array.from(
+        `${expression} ${condition}`.matchAll(new RegExp(`${mark}(\\w+)`, 'g')),
+        ([, name = '']) => name,
+      ),
+    ),
   ];
-  const found = { names: marked('#'), values: marked(':') };
-  placeholders.set(text, found);
-  return found;
+  const texts = { condition, expression, used: { names: marked('#'), values: marked(':') } };
+  known.set(kind, texts);
+  return texts;
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { oldestForm } from './message';
 import type { Job, OperationId } from './operation';
 
@@ -9,7 +9,7 @@ import type { Job, OperationId } from './operation';
  */
 export function digestOf({ tenantId, operationId, ...job }: OperationId & Job): string {
   const { type, input } = oldestForm(job);
-  return createHash('sha256').update(canonicalJson({ tenantId, operationId, type, input })).digest('hex');
+  return hash('sha256', canonicalJson({ tenantId, operationId, type, input }), 'hex');
 }
 
 /**

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { build, type Format } from 'esbuild';
-import { bundling } from '../../lib/service-function';
+import { bundling, replaced } from '../../lib/service-function';
 import { environment } from './bench';
 
 /** Fresh processes that load each bundle. */
@@ -11,23 +11,30 @@ export const starts = 21;
 
 const projectRoot = join(__dirname, '..', '..');
 
+interface How {
+  readonly format: Format;
+  readonly mainFields: readonly string[];
+  /** Files in place of packages, from the project's root. */
+  readonly alias: Readonly<Record<string, string>>;
+}
+
+const asMostTeams: How = { format: 'cjs', mainFields: bundling.mainFields, alias: {} };
+const asDeployed: How = { ...asMostTeams, alias: replaced };
+const worker = 'lambdas/work.ts';
+
 /** What is bundled, and how. The first two are as they would be deployed. */
-const variants = [
-  { title: 'our worker, cjs', entry: 'lambdas/work.ts', format: 'cjs', mainFields: bundling.mainFields },
-  {
-    title: 'the stock consumer, cjs',
-    entry: 'test/bench/stock/handler.ts',
-    format: 'cjs',
-    mainFields: bundling.mainFields,
-  },
-  { title: 'our worker, esm', entry: 'lambdas/work.ts', format: 'esm', mainFields: bundling.mainFields },
+const variants: readonly (How & { readonly title: string; readonly entry: string })[] = [
+  { title: 'our worker, cjs', entry: worker, ...asDeployed },
+  { title: 'the stock consumer, cjs', entry: 'test/bench/stock/handler.ts', ...asMostTeams },
+  { title: 'our worker, cjs, with all sources of credentials', entry: worker, ...asMostTeams },
+  { title: 'our worker, esm', entry: worker, ...asDeployed, format: 'esm' },
   {
     title: 'our worker, cjs, `main` before `module`',
-    entry: 'lambdas/work.ts',
-    format: 'cjs',
+    entry: worker,
+    ...asDeployed,
     mainFields: ['main', 'module'],
   },
-] as const satisfies readonly { title: string; entry: string; format: Format; mainFields: string[] }[];
+];
 
 export interface MeasuredBundle {
   readonly title: string;
@@ -40,8 +47,8 @@ export interface MeasuredBundle {
 /** Size and module load of our worker and of the stock consumer as they are deployed, and of our worker otherwise. */
 export async function measureBundles(folder: string): Promise<MeasuredBundle[]> {
   const files = await Promise.all(
-    variants.map(({ entry, format, mainFields }, index) =>
-      bundle(entry, join(folder, `${index}.${format === 'esm' ? 'mjs' : 'js'}`), format, mainFields),
+    variants.map(({ entry, ...how }, index) =>
+      bundle(entry, join(folder, `${index}.${how.format === 'esm' ? 'mjs' : 'js'}`), how),
     ),
   );
   const loads = medianLoads(files);
@@ -56,8 +63,7 @@ export async function measureBundles(folder: string): Promise<MeasuredBundle[]> 
 export async function bundle(
   entry: string,
   outfile: string,
-  format: Format = 'cjs',
-  mainFields: readonly string[] = bundling.mainFields,
+  { format, mainFields, alias }: How = asMostTeams,
 ): Promise<string> {
   await build({
     entryPoints: [join(projectRoot, entry)],
@@ -66,6 +72,8 @@ export async function bundle(
     outfile,
     format,
     mainFields: [...mainFields],
+    alias: { ...alias },
+    absWorkingDir: projectRoot,
     target: bundling.target,
     minify: bundling.minify,
     sourcemap: bundling.sourceMap,

@@ -24,9 +24,8 @@ Written by \`npm run bench\`, which exits with 1 when a ratio is above its bar. 
 ## Against the stock consumer
 
 The stock consumer is the one that most teams would write (\`test/bench/stock/handler.ts\`): Powertools' \`makeIdempotent\` with its
-DynamoDB layer and payload validation around one \`paymentIntents.create\`, the operation's id as idempotency key. Powertools' batch processor is
-no dependency of this project: a loop of a few lines runs all records of a batch at once and reports each failure, as that does by default. It
-has no logs and no metrics; our worker writes two log lines for an operation and its metrics for a batch.
+DynamoDB layer and payload validation around one \`paymentIntents.create\`, the operation's id as idempotency key, run by Powertools' batch
+processor. It has no logs and no metrics; our worker writes two log lines for an operation and its metrics for a batch.
 
 ${table(rowsOf(results))}
 
@@ -52,5 +51,6 @@ ${results.bundles
   .join('\n')}
 
 Everything is inside, minified. Loads are medians of ${starts} fresh processes, in turns. CommonJS is what is deployed, because it loads
-fastest; the packages' ES modules come first, because only from them can the bundler leave out what nobody uses.
+fastest; the packages' ES modules come first, because only from them can the bundler leave out what nobody uses. What else is left out says
+[decision 15](decisions/0015-what-functions-leave-out-of-the-sdk.md).
 `;
