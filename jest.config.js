@@ -2,7 +2,14 @@
 module.exports = {
   testEnvironment: 'node',
   roots: ['<rootDir>/test'],
-  transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2024', parser: { syntax: 'typescript' } } }] },
+  transform: {
+    '^.+\\.[jt]s$': [
+      '@swc/jest',
+      { jsc: { target: 'es2024', parser: { syntax: 'typescript' } }, module: { type: 'commonjs' } },
+    ],
+  },
+  // These packages are ES modules only.
+  transformIgnorePatterns: ['/node_modules/(?!(nanoid|to-fast-properties)/)'],
   // The crash tests and the laptop stack start real processes; two cores carry two test files at a time.
   maxWorkers: 2,
   testTimeout: 30_000,

@@ -79,8 +79,14 @@ async function runAll(batch: Batch, records: readonly SQSRecord[]): Promise<void
     const seen = await look(batch, jobs, shard);
     const groups = Map.groupBy(jobs, ({ message }) => keyOf(message));
     const gate = new Gate(gatePortsOf(batch), shard, seen.provider, retriesIn(groups.keys(), seen));
-    await Promise.all([...groups.values()].map((group) => runGroup(batch, gate, group, seen)));
-    await countCalls(batch, gate);
+    const running = [...groups.values()].map((group) => {
+      const calls = Promise.withResolvers<void>();
+      const done = runGroup(batch, gate, group, seen, calls.resolve).finally(calls.resolve);
+      return { done, called: calls.promise };
+    });
+    // Beside the writes that settle them.
+    const counted = Promise.all(running.map(({ called }) => called)).then(() => countCalls(batch, gate));
+    await Promise.all([...running.map(({ done }) => done), counted]);
   } catch (error) {
     telemetry.failed('the batch could not be read', error);
   }
@@ -122,17 +128,21 @@ async function read(batch: Batch, record: SQSRecord): Promise<Job | undefined> {
   }
 }
 
-/** The messages of one operation: it runs once, and its twins share what became of it. */
+/**
+ * The messages of one operation: it runs once, and its twins share what became of it.
+ * @param called told when its call has ended, where it is sure to make no other
+ */
 async function runGroup(
   batch: Batch,
   gate: Gate,
   [first, ...others]: readonly Job[],
   seen: Seen,
+  called: () => void,
 ): Promise<void> {
   if (!first) return;
   const { telemetry } = batch.worker;
   try {
-    const disposition = await run(batch, gate, first, seen);
+    const disposition = await run(batch, gate, first, seen, others.length === 0 ? called : () => {});
     await dispose(batch, first.record, disposition, first.message);
     const isTwin = ({ inputDigest }: Job) => inputDigest === first.inputDigest;
     const shared: Disposition =
@@ -140,7 +150,7 @@ async function runGroup(
     for (const { record, message } of others.filter(isTwin)) await dispose(batch, record, shared, message);
     const changed = others.filter((job) => !isTwin(job));
     if (changed.length === 0) return;
-    await runGroup(batch, gate, changed, await look(batch, changed));
+    await runGroup(batch, gate, changed, await look(batch, changed), called);
   } catch (error) {
     telemetry.failed('the delivery failed', error, {
       ...sourceOf(batch, first.record),
@@ -189,7 +199,7 @@ function chargeOf({ message }: Job): OperationId[] {
 }
 
 /** Steps 3 to 7 for one message, inside the idempotency wrapper. */
-async function run(batch: Batch, gate: Gate, job: Job, seen: Seen): Promise<Disposition> {
+async function run(batch: Batch, gate: Gate, job: Job, seen: Seen, called: () => void): Promise<Disposition> {
   const { limits } = batch.worker.ports;
   const key = keyOf(job.message);
   const [chargeKey = ''] = chargeOf(job).map(keyOf);
@@ -209,7 +219,7 @@ async function run(batch: Batch, gate: Gate, job: Job, seen: Seen): Promise<Disp
   const ports = { ...batch.worker.ports, gate, telemetry };
   return runOnce(key, batch.context, {
     claim: () => claim(ports, job, found, batch.deadlineMs),
-    attempt: (taken) => attempt(ports, taken),
+    attempt: (taken) => attempt(ports, taken).finally(called),
     settle: (taken, outcome) => settle(ports, taken, outcome),
   });
 }

@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 
-const signals = new AsyncLocalStorage<AbortSignal>();
+/** The end of an invocation's time: what aborts then, and when that is by `performance.now()`. */
+const ends = new AsyncLocalStorage<{ readonly signal: AbortSignal; readonly atMs: number }>();
 
 /**
  * Runs an invocation's work. When its time ends, every call to DynamoDB, SQS and Stripe that it still waits for is
@@ -9,13 +10,14 @@ const signals = new AsyncLocalStorage<AbortSignal>();
  * @param timeMs 0 to 900 000, Lambda's longest
  */
 export function withinTime<T>(timeMs: number, work: () => Promise<T>): Promise<T> {
-  return signals.run(AbortSignal.timeout(Math.floor(Math.max(0, Math.min(timeMs, 900_000)))), work);
+  const leftMs = Math.floor(Math.max(0, Math.min(timeMs, 900_000)));
+  return ends.run({ signal: AbortSignal.timeout(leftMs), atMs: performance.now() + leftMs }, work);
 }
 
 /** Options of an AWS SDK call: the end of the invocation's time. */
 export const inTime = (): { abortSignal?: AbortSignal } => {
-  const abortSignal = signals.getStore();
-  return abortSignal === undefined ? {} : { abortSignal };
+  const end = ends.getStore();
+  return end === undefined ? {} : { abortSignal: end.signal };
 };
 
 /**
@@ -29,5 +31,6 @@ export function endingInTime(client: DynamoDBClient): DynamoDBClient {
   return client;
 }
 
-/** Aborts at the end of the invocation's time. */
-export const endOfTime = (): AbortSignal | undefined => signals.getStore();
+/** Milliseconds until the end of the invocation's time; infinite outside of one. */
+export const timeLeftMs = (): number =>
+  (ends.getStore()?.atMs ?? Number.POSITIVE_INFINITY) - performance.now();

@@ -1,7 +1,7 @@
 import http from 'node:http';
 import https from 'node:https';
 import Stripe from 'stripe';
-import { endOfTime } from './deadline';
+import { timeLeftMs } from './deadline';
 import { unreadableError } from './stripe-outcome';
 
 /**
@@ -30,11 +30,10 @@ export class StripeHttpClient extends Stripe.HttpClient {
       request.destroy(
         request.socket?.connecting === false ? Stripe.HttpClient.makeTimeoutError() : new NotConnected(),
       );
-    const timer = setTimeout(giveUp, timeoutMs);
-    const timeIsUp = endOfTime();
-    timeIsUp?.addEventListener('abort', giveUp);
+    const leftMs = Math.max(0, Math.min(timeoutMs, timeLeftMs()));
+    const timer = setTimeout(giveUp, leftMs);
     try {
-      if (timeIsUp?.aborted) giveUp();
+      if (leftMs === 0) giveUp();
       request.end(body);
       return await answerTo(request);
     } catch (cause) {
@@ -42,7 +41,6 @@ export class StripeHttpClient extends Stripe.HttpClient {
       throw new Error('No answer from Stripe', { cause });
     } finally {
       clearTimeout(timer);
-      timeIsUp?.removeEventListener('abort', giveUp);
     }
   }
 }

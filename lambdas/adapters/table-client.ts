@@ -156,44 +156,48 @@ const stateValues: Readonly<Record<string, unknown>> = {
 };
 
 /** The request of an update. DynamoDB refuses names and values that no expression uses, so only those of the texts are in it. */
-export function expressionsOf({
-  assign = {},
-  values = {},
-  names = {},
-  returns,
-  ...texts
-}: ConditionalUpdate) {
+export function expressionsOf({ assign = {}, values = {}, names, returns, ...texts }: ConditionalUpdate) {
   const { condition, expression, used } = textsOf(texts, assign);
   const value = (name: string) => assign[name] ?? values[name] ?? stateValues[name];
   return {
     ConditionExpression: condition,
     UpdateExpression: expression,
-    ExpressionAttributeNames: Object.fromEntries(used.names.map((name) => [`#${name}`, names[name] ?? name])),
-    ...(used.values.length > 0 && {
-      ExpressionAttributeValues: Object.fromEntries(used.values.map((name) => [`:${name}`, value(name)])),
-    }),
+    ExpressionAttributeNames: names ? entriesOf('#', used.names, (name) => names[name] ?? name) : used.plain,
+    ...(used.values.length > 0 && { ExpressionAttributeValues: entriesOf(':', used.values, value) }),
     ReturnValues: returns === 'nothing' ? 'NONE' : 'ALL_NEW',
     ReturnValuesOnConditionCheckFailure: 'ALL_OLD',
   } as const;
+}
+
+function entriesOf<T>(mark: string, names: readonly string[], of: (name: string) => T): Record<string, T> {
+  const entries: Record<string, T> = {};
+  for (const name of names) entries[mark + name] = of(name);
+  return entries;
 }
 
 interface Texts {
   readonly condition: string;
   readonly expression: string;
   /** Placeholders of both. */
-  readonly used: { readonly names: readonly string[]; readonly values: readonly string[] };
+  readonly used: {
+    readonly names: readonly string[];
+    readonly values: readonly string[];
+    /** The names where each stands for itself. */
+    readonly plain: Record<string, string>;
+  };
 }
 
-/** There are as many texts as kinds of updates: each is made once in a process. */
-const known = new Map<string, Texts>();
+/** There are as many texts as kinds of updates: each is made once in a process. By condition, and then by the actions. */
+const known = new Map<string, Map<string, Texts>>();
 
 function textsOf(
   { condition, set = [], remove = [] }: Pick<ConditionalUpdate, 'condition' | 'set' | 'remove'>,
   assign: Item,
 ): Texts {
   const assigned = Object.keys(assign).filter((attribute) => assign[attribute] !== undefined);
-  const kind = [condition, assigned, set, remove].join(';');
-  const found = known.get(kind);
+  const kind = [assigned, set, remove].join(';');
+  const kinds = known.get(condition) ?? new Map<string, Texts>();
+  const found = kinds.get(kind);
   if (found) return found;
   const actions = [...assigned.map((attribute) => `#${attribute} = :${attribute}`), ...set];
   const setting = actions.length > 0 ? `SET ${actions.join(', ')}` : '';
@@ -207,7 +211,9 @@ function textsOf(
       ),
     ),
   ];
-  const texts = { condition, expression, used: { names: marked('#'), values: marked(':') } };
-  known.set(kind, texts);
+  const names = marked('#');
+  const plain = entriesOf('#', names, (name) => name);
+  const texts = { condition, expression, used: { names, values: marked(':'), plain } };
+  known.set(condition, kinds.set(kind, texts));
   return texts;
 }

@@ -30,7 +30,7 @@ import type { Outcome } from './outcome';
 import type { SlotAnswer, SlotRequest } from './ports';
 import { reconcile } from './reconcile';
 import { refundHindrance, reserve } from './refund';
-import { isTerminal, type ParkedReason, type Settlement, settlementOf } from './state';
+import { isTerminal, type ParkedReason, type Settlement, type State, settlementOf } from './state';
 import { hasBounds, secondsToNextDay, slotAdvice, type Tenant } from './tenant';
 
 /** What the look found for one delivery. */
@@ -52,6 +52,8 @@ class Claim {
     readonly deadlineMs: number,
     readonly hasSlot: boolean,
     readonly paidBy: Payer,
+    /** What the operation was before. */
+    readonly from: State | 'new',
   ) {}
 }
 
@@ -103,21 +105,24 @@ export async function claim(
     if (hasSlot) await release(ports, write.operation, claimId, isTerminal(write.operation.state));
     return { disposition: await reconsider(cycle, write.operation) };
   }
-  ports.telemetry.changed(write.operation, found.operation?.state ?? 'new');
-  return { claim: new Claim(write.operation, claimId, delivery, workerDeadlineMs, hasSlot, place) };
+  const from = found.operation?.state ?? 'new';
+  return { claim: new Claim(write.operation, claimId, delivery, workerDeadlineMs, hasSlot, place, from) };
 }
 
 /** The one provider call of a claim. A claim whose time is up makes none. */
 export async function attempt(
   ports: AttemptPorts,
-  { operation, deadlineMs, paidBy }: Claim,
+  { operation, deadlineMs, paidBy, from }: Claim,
 ): Promise<Outcome> {
   const startedAtMs = ports.clock();
   const roomMs = deadlineMs - startedAtMs - settleReserveMs(ports.limits);
-  const outcome =
+  const answer =
     roomMs > 0
-      ? await call(ports, operation, Math.min(roomMs, providerTimeoutMs(ports.limits)))
+      ? call(ports, operation, Math.min(roomMs, providerTimeoutMs(ports.limits)))
       : ({ kind: 'notSent', reason: 'out_of_time' } as const);
+  // Told while the call is on its way.
+  ports.telemetry.changed(operation, from);
+  const outcome = await answer;
   ports.telemetry.attempted(operation, outcome, ports.clock() - startedAtMs);
   ports.gate.count(paidBy, outcome);
   return outcome;

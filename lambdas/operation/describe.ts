@@ -20,6 +20,8 @@ function hideDigits(text: string): string {
  * digit (ISO/IEC 7812), whatever separators stand between the digits.
  */
 export function looksLikeCardNumber(text: string): boolean {
+  // Most ids have a letter, and are no such number at once.
+  if (!/^[\d\s._:-]+$/.test(text)) return false;
   const digits = text.replace(/[\s._:-]/g, '');
   if (!/^(4\d{12}(\d{3})?|5[1-5]\d{14}|2[2-7]\d{14}|3[47]\d{13}|(6011|65\d\d|35\d\d)\d{12})$/.test(digits))
     return false;

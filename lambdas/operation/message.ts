@@ -86,20 +86,19 @@ export function parseMessage(body: string, maxBytes: number): Parsed {
 
 /** The message that a parsed JSON object is. */
 export function messageFrom(json: Record<string, unknown>): Parsed {
-  const ids = idsOf(json);
   const { version } = json;
   if (typeof version !== 'number' || !Number.isInteger(version) || version < 1) {
     return malformed(
       `version ${must(`a whole number from 1 to ${currentVersion}`)({ input: version })}`,
-      ids,
+      idsOf(json),
     );
   }
   const known = versions[version];
-  if (!known) return { kind: 'futureVersion', version, ids };
+  if (!known) return { kind: 'futureVersion', version, ids: idsOf(json) };
   const read = known.read(json);
   if (!('issues' in read)) return { kind: 'message', message: read };
   const problems = read.issues.map((issue) => problemOf(issue, json, known));
-  return malformed([...new Set(problems)].join('; '), ids);
+  return malformed([...new Set(problems)].join('; '), idsOf(json));
 }
 
 function readerOf<Sent>(schema: z.ZodMiniType<Sent>, upcast: (sent: Sent) => Message): Version['read'] {

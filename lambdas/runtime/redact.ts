@@ -26,8 +26,15 @@ export const idShown = (id: string | undefined): string | undefined =>
   id !== undefined && secretKeys.test(id) ? notShown : id;
 
 /** A code that the provider gave, which becomes a metric's dimension; `other` for what is no code. */
-export const codeShown = (code: string): string =>
-  /^[A-Za-z][\w:.-]{0,63}$/.test(code) && redacted(code) === code ? code : 'other';
+export function codeShown(code: string): string {
+  if (usualCodes.has(code)) return code;
+  if (!/^[A-Za-z][\w:.-]{0,63}$/.test(code) || redacted(code) !== code) return 'other';
+  if (usualCodes.size < 100) usualCodes.add(code);
+  return code;
+}
+
+/** Each message has several, and most are the same. */
+const usualCodes = new Set<string>();
 
 /** A payment's or a refund's id at the provider. */
 export const referenceShown = (reference: string | undefined): string | undefined =>

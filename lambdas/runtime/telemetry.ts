@@ -1,4 +1,4 @@
-import { Logger } from '@aws-lambda-powertools/logger';
+import type { Logger } from '@aws-lambda-powertools/logger';
 import type { BroughtOn } from '../operation/bring-on';
 import type { Census } from '../operation/census';
 import type { Disposition } from '../operation/delivery';
@@ -8,6 +8,7 @@ import type { Finding, Outcome } from '../operation/outcome';
 import type { OperationTelemetry, ProviderTelemetry } from '../operation/ports';
 import type { Breaker, ProviderState } from '../operation/provider-state';
 import { isTerminal, type State } from '../operation/state';
+import { LineLogger } from './line-logger';
 import { MetricBuffer } from './metric-buffer';
 import type { MetricName } from './metrics';
 import { codeShown, failureShown, idShown, redacted, referenceShown } from './redact';
@@ -47,7 +48,7 @@ export class Telemetry implements ProviderTelemetry {
 
   constructor({ service, stage, maxReceiveCount, functionVersion }: TelemetryOptions) {
     const persistentKeys = { stage, ...(functionVersion !== undefined && { functionVersion }) };
-    this.#logger = new Logger({ serviceName: 'charge-once', persistentKeys });
+    this.#logger = new LineLogger(persistentKeys);
     this.#metrics = new MetricBuffer(service, stage);
     this.#maxReceiveCount = maxReceiveCount;
   }

@@ -5,9 +5,10 @@ import { gzipSync } from 'node:zlib';
 import { build, type Format } from 'esbuild';
 import { bundling, replaced } from '../../lib/service-function';
 import { environment } from './bench';
+import { type Compared, compared, median } from './compared';
 
 /** Fresh processes that load each bundle. */
-export const starts = 21;
+export const starts = 41;
 
 const projectRoot = join(__dirname, '..', '..');
 
@@ -44,19 +45,27 @@ export interface MeasuredBundle {
   readonly loadMs: number;
 }
 
+export interface Bundles {
+  readonly bundles: readonly MeasuredBundle[];
+  /** Milliseconds of the first two's module load. */
+  readonly load: Compared;
+}
+
 /** Size and module load of our worker and of the stock consumer as they are deployed, and of our worker otherwise. */
-export async function measureBundles(folder: string): Promise<MeasuredBundle[]> {
+export async function measureBundles(folder: string): Promise<Bundles> {
   const files = await Promise.all(
     variants.map(({ entry, ...how }, index) =>
       bundle(entry, join(folder, `${index}.${how.format === 'esm' ? 'mjs' : 'js'}`), how),
     ),
   );
-  const loads = medianLoads(files);
-  return variants.map(({ title }, index) => {
+  const loads = loadsOf(files);
+  const bundles = variants.map(({ title }, index) => {
     const code = readFileSync(files[index] ?? '');
     const gzipKilobytes = gzipSync(code).length / 1000;
-    return { title, kilobytes: code.length / 1000, gzipKilobytes, loadMs: loads[index] ?? 0 };
+    return { title, kilobytes: code.length / 1000, gzipKilobytes, loadMs: median(loads[index] ?? []) };
   });
+  const [ours = [], stock = []] = loads;
+  return { bundles, load: compared({ ours, stock }) };
 }
 
 /** Bundles a program as functions are bundled for AWS. @returns the file */
@@ -87,8 +96,8 @@ export async function bundle(
   return outfile;
 }
 
-/** Medians of the module's load in fresh processes, the variants in turns so that they share the machine's moods. */
-function medianLoads(files: readonly string[]): number[] {
+/** Milliseconds of the module's load in fresh processes, the variants in turns so that they share the machine's moods. */
+function loadsOf(files: readonly string[]): number[][] {
   const times = files.map((): number[] => []);
   const env = { ...process.env, ...environment(true) };
   for (let start = 0; start < starts; start++) {
@@ -97,5 +106,5 @@ function medianLoads(files: readonly string[]): number[] {
       times[index]?.push(Number(execFileSync(process.execPath, ['-e', program], { encoding: 'utf8', env })));
     }
   }
-  return times.map((measured) => measured.toSorted((a, b) => a - b)[Math.floor(starts / 2)] ?? 0);
+  return times;
 }

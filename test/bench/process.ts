@@ -10,14 +10,10 @@ import {
   type Side,
   sides,
 } from './bench';
+import { type Compared, compared, median } from './compared';
 
 // A program of its own, bundled as a function is. Its first argument is `bounds` or `no-bounds`; it sends what it measured,
 // or what went wrong, to the process that started it.
-
-/** A number of each consumer, and the median of the ratios of neighbouring rounds, which a busy machine slows alike. */
-export interface Compared extends Both<number> {
-  readonly ratio: number;
-}
 
 /** What the next operation takes after 10 000, over what it takes after 100: processor time, and calls of the table. */
 export interface Growth {
@@ -37,9 +33,10 @@ export interface Measured {
 }
 
 /** Rounds of each measurement. In each, the consumers take turns. */
-const rounds = 25;
+const rounds = 51;
 const batchesOfRound = 5;
-const warmUpRounds = 16;
+/** 5000 messages of each consumer: a worker's process handles many more. */
+const warmUpRounds = 100;
 const growthRounds = 11;
 
 async function measure(hasBounds: boolean): Promise<Measured> {
@@ -83,15 +80,17 @@ async function cpuMs({ ownTime }: Bench, work: () => Promise<void>): Promise<num
   return (user + system - ownTime.take()) / 1000;
 }
 
-/** Wall time of full batches whose provider calls take 100 ms, for each operation. */
+/** Wall time of full batches whose provider calls take 100 ms, for each operation, the stand-ins' own taken off. */
 async function elapsedOf(bench: Bench): Promise<Compared> {
   const elapsed: Both<number[]> = { ours: [], stock: [] };
   bench.provider.delayMs = 100;
   for (const side of turns()) {
     const batch = freshBatch();
+    bench.ownTime.take();
     const before = performance.now();
     await deliver(bench.handlers[side], batch);
-    elapsed[side].push((performance.now() - before) / batchSize);
+    const tookMs = performance.now() - before - bench.ownTime.take() / 1000;
+    elapsed[side].push(tookMs / batchSize);
   }
   bench.provider.delayMs = 0;
   return compared(elapsed);
@@ -128,15 +127,6 @@ async function growthOf(bench: Bench, side: Side): Promise<Growth> {
   }
   return { cpu: median(cpu), calls };
 }
-
-const compared = ({ ours, stock }: Both<number[]>): Compared => ({
-  ours: median(ours),
-  stock: median(stock),
-  ratio: median(ours.map((each, round) => each / (stock[round] ?? each))),
-});
-
-const median = (numbers: readonly number[]): number =>
-  numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0;
 
 const end = (measured: Measured | string) => process.send?.(measured, () => process.exit());
 measure(process.argv[2] === 'bounds').then(end, (error) => end(String(error)));

@@ -1,6 +1,7 @@
 import type { Both, Counts } from './bench';
-import type { MeasuredBundle } from './bundle';
-import type { Compared, Measured } from './process';
+import type { Bundles, MeasuredBundle } from './bundle';
+import type { Compared } from './compared';
+import type { Measured } from './process';
 
 /** One line of the report. */
 export interface Row {
@@ -13,10 +14,9 @@ export interface Row {
   readonly bar: number;
 }
 
-export interface Results {
+export interface Results extends Bundles {
   readonly noBounds: Measured & Required<Pick<Measured, 'elapsedMs' | 'growth'>>;
   readonly bounds: Measured;
-  readonly bundles: readonly MeasuredBundle[];
 }
 
 /** What a repeated measurement of one thing against itself may differ by, on a busy machine. */
@@ -60,7 +60,7 @@ export const bars = {
 } as const;
 
 /** What is measured against the stock consumer, each with its bar. */
-export function rowsOf({ noBounds, bounds, bundles }: Results): Row[] {
+export function rowsOf({ noBounds, bounds, bundles, load }: Results): Row[] {
   const [ours, stock] = bundles;
   const of = <T>(from: Both<T>, what: (side: T) => number): Both<number> => ({
     ours: what(from.ours),
@@ -72,11 +72,7 @@ export function rowsOf({ noBounds, bounds, bundles }: Results): Row[] {
     timed('CPU ms per message, fresh', noBounds.freshMs, bars.cpuFresh),
     timed('CPU ms per message, fresh, with bounds', bounds.freshMs, bars.cpuFreshWithBounds),
     timed('CPU ms per message, duplicate', noBounds.duplicateMs, bars.cpuDuplicate),
-    row(
-      'module load, ms',
-      of(sizes, ({ loadMs }) => loadMs),
-      bars.load,
-    ),
+    timed('module load, ms', load, bars.load),
     row(
       'bundle, kB',
       of(sizes, ({ kilobytes }) => kilobytes),

@@ -18,7 +18,7 @@ async function main(): Promise<void> {
     const results: Results = {
       noBounds: { ...noBounds, elapsedMs, growth },
       bounds,
-      bundles: await measureBundles(folder),
+      ...(await measureBundles(folder)),
     };
     const rows = rowsOf(results);
     console.log(table(rows));

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import { DynamoDBClient, PutItemCommand } from '@aws-sdk/client-dynamodb';
 import { DynamoDBDocumentClient, UpdateCommand } from '@aws-sdk/lib-dynamodb';
 import { job, record, startWorkerBench, type WorkerBench } from '../support/worker-bench';
@@ -55,6 +56,25 @@ const rejected = { isAcknowledged: false, comesBackIn: 0 };
 const leftToTimeOut = { isAcknowledged: false, comesBackIn: undefined };
 
 describe('an ordinary life', () => {
+  test("a batch's calls are counted beside the writes that settle them", async () => {
+    const charge = job();
+    const counted = Promise.withResolvers<true>();
+    const isCount = (body: unknown) => JSON.stringify(body).includes('"provider#stripe');
+    const before = () => {
+      counted.resolve(true);
+      return 'continue' as const;
+    };
+    onTable({ action: 'UpdateItem', where: isCount, times: 1 }, { kind: 'hook', before });
+    let isCountedFirst: boolean | undefined;
+    const wait = async () => {
+      isCountedFirst = await Promise.race([counted.promise, setTimeout(400, false)]);
+      return 'continue' as const;
+    };
+    onTable({ ...writesOf(charge, 'settle'), times: 1 }, { kind: 'hook', before: wait });
+    expect(await deliverOne(charge)).toEqual(acknowledged);
+    expect(isCountedFirst).toBe(true);
+  });
+
   test('a first delivery charges once, settles and is acknowledged', async () => {
     const charge = job();
     expect(await deliverOne(charge)).toEqual(acknowledged);

@@ -4,11 +4,11 @@ export class OwnTime {
 
   /** Runs `work`, which must not wait for anything, on this clock. */
   of<T>(work: () => T): T {
-    const before = process.threadCpuUsage();
+    const before = process.cpuUsage();
     try {
       return work();
     } finally {
-      const { user, system } = process.threadCpuUsage(before);
+      const { user, system } = process.cpuUsage(before);
       this.#us += user + system;
     }
   }
