@@ -217,6 +217,18 @@ export const alarms = [
     missing: isFine,
   },
   {
+    id: 'OtherMode',
+    title: 'The Stripe key is of the other mode',
+    cause: () =>
+      'Stripe says that what an operation asks for exists in the other mode: a live key with test objects, or a test key with live ones. Such operations fail.',
+    metric: (watched) =>
+      own(watched, 'ProviderCallMs', Stats.SAMPLE_COUNT, fiveMinutes, 'invalid:other_mode'),
+    threshold: first,
+    compared: atLeast,
+    periods: once,
+    missing: isFine,
+  },
+  {
     id: 'KeyMissing',
     title: 'The Stripe key is not set',
     cause: () =>

@@ -217,7 +217,8 @@ async function firstOf(
 export function notTold(outcome: Outcome): Extract<Finding, { kind: 'unknown' | 'unavailable' }> {
   const { kind } = outcome;
   const health = healthOf(outcome);
-  const reason = 'reason' in outcome ? outcome.reason : 'error' in outcome ? outcome.error.code : kind;
+  const code = 'error' in outcome ? outcome.error.code : kind;
+  const reason = ('reason' in outcome ? outcome.reason : undefined) ?? code;
   return health === 'well' ? { kind: 'unknown', reason } : { kind: 'unavailable', reason };
 }
 

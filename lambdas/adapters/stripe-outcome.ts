@@ -79,7 +79,7 @@ function outcomeOfError(error: unknown): Outcome {
       if (rawType === 'idempotency_error') return { kind: 'conflict', error: failure };
       return effectExistsCodes.has(failure.code)
         ? { kind: 'effectExists', error: failure }
-        : { kind: 'invalid', error: failure };
+        : { kind: 'invalid', error: failure, ...(isOfOtherMode(error) && { reason: 'other_mode' }) };
     case 401:
       return { kind: 'notSent', reason: 'unauthorized' };
     case 403:
@@ -119,6 +119,10 @@ const unreachable = new Set(['EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT']);
 
 /** It was done before, perhaps by somebody else. https://docs.stripe.com/error-codes */
 const effectExistsCodes = new Set(['charge_already_captured', 'charge_already_refunded']);
+
+/** Test and live objects are apart, and only its words tell a missing one from one of the other mode. https://docs.stripe.com/error-codes#livemode-mismatch */
+const isOfOtherMode = ({ code, message }: Stripe.errors.StripeError): boolean =>
+  code === 'livemode_mismatch' || /similar object exists in (test|live) mode/.test(message);
 
 interface ConnectionFailure {
   readonly code: string;

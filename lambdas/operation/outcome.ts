@@ -6,8 +6,8 @@ export type Outcome =
   | { readonly kind: 'accepted'; readonly providerRef: string }
   /** Refused by the card's issuer, or needs the customer: final, nothing moved. */
   | { readonly kind: 'declined'; readonly error: OperationError; readonly providerRef?: string }
-  /** The request can never succeed. Says nothing about an earlier attempt. */
-  | { readonly kind: 'invalid'; readonly error: OperationError }
+  /** The request can never succeed. Says nothing about an earlier attempt. `other_mode`: our key is of the other mode than what it asks for. */
+  | { readonly kind: 'invalid'; readonly error: OperationError; readonly reason?: 'other_mode' }
   /** The provider says that it was done before, perhaps not by us. */
   | { readonly kind: 'effectExists'; readonly error: OperationError }
   /** The same key with other parameters: a bug of ours, or somebody else's key. */

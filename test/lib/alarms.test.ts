@@ -155,6 +155,13 @@ const causes: Readonly<Record<AlarmId, () => Promise<void>>> = {
     fault(charge, { kind: 'answer', status: 401 }, { times: 2 });
     await deliver(charge);
   },
+  OtherMode: async () => {
+    const charge = job();
+    const message = 'No such customer: a similar object exists in test mode, but a live mode key was used';
+    const error = { type: 'invalid_request_error', code: 'resource_missing', message };
+    fault(charge, { kind: 'answer', status: 400, error, save: false });
+    await deliver(charge);
+  },
   KeyMissing: async () => {
     restart({ STRIPE_API_KEY: 'placeholder-set-me' });
     await deliver(job());

@@ -137,11 +137,18 @@ describe('an answer', () => {
 
   test.each([
     ['customer', { customerId: 'cus_missing' }, 'resource_missing'],
-    ['customer of live mode', { customerId: 'cus_live_mode' }, 'resource_missing'],
     ['payment method', { paymentMethodId: 'pm_missing' }, 'resource_missing'],
     ['amount below the minimum', { amountMinor: 1 }, 'amount_too_small'],
   ])('400 for a wrong %s is invalid with its code', async (_name, input, code) => {
     expect(await charge(fresh(input))).toEqual({ kind: 'invalid', error: error(code) });
+  });
+
+  test('400 for a customer of live mode is invalid too, and says that our key is of the other mode', async () => {
+    expect(await charge(fresh({ customerId: 'cus_live_mode' }))).toEqual({
+      kind: 'invalid',
+      error: error('resource_missing'),
+      reason: 'other_mode',
+    });
   });
 
   test.each<[string, Fault, object]>([

@@ -69,6 +69,21 @@ describe('BL-15 a final answer', () => {
     expect(await evidence(charge)).toEqual(failed);
   });
 
+  test.each([
+    ['its words', invalid('resource_missing', 'No such customer; a similar object exists in live mode')],
+    ['its code', invalid('livemode_mismatch')],
+  ])('BL-15 a key of the other mode, by %s, pages somebody', async (_how, answer) => {
+    const charge = job();
+    bench.stripe.fault(answer, { operationId: charge.operationId });
+    bench.logs();
+    expect(await deliver(charge)).toBe('acknowledged');
+    // The alarm OtherMode counts the calls with this outcome.
+    expect(bench.logs()).toContainEqual(
+      expect.objectContaining({ operationId: charge.operationId, outcome: 'invalid:other_mode' }),
+    );
+    expect(await evidence(charge)).toMatchObject({ charges: 0, posts: 1, record: { state: 'failed' } });
+  });
+
   test('BL-15 403 is parked, and its message goes to the dead-letter queue', async () => {
     const charge = job();
     bench.stripe.fault(refused(403, {}), { operationId: charge.operationId });
