@@ -130,7 +130,7 @@ async function read(batch: Batch, record: SQSRecord): Promise<Job | undefined> {
 
 /**
  * The messages of one operation: it runs once, and its twins share what became of it.
- * @param called told when its call has ended, where it is sure to make no other
+ * @param called told when its call has ended: what was attempted is bound to its inputs, so no twin makes another
  */
 async function runGroup(
   batch: Batch,
@@ -142,7 +142,7 @@ async function runGroup(
   if (!first) return;
   const { telemetry } = batch.worker;
   try {
-    const disposition = await run(batch, gate, first, seen, others.length === 0 ? called : () => {});
+    const disposition = await run(batch, gate, first, seen, called);
     await dispose(batch, first.record, disposition, first.message);
     const isTwin = ({ inputDigest }: Job) => inputDigest === first.inputDigest;
     const shared: Disposition =

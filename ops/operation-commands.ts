@@ -41,8 +41,8 @@ export function operationCommands(program: Command, act: Act): void {
     .addHelpText(
       'after',
       `
-These are deferred in the table, accepted and not yet taken, settling, or parked with a possible effect. What has ended,
-and what a message will bring back, is not among them: show it by its id. MONEY: whether money moved or may have.`,
+These are deferred in the table, accepted and not yet taken, settling, or parked: with a possible effect, or where
+perhaps no dead letter tells of it. What has ended, and what a message will bring back, is not among them: show it by its id. MONEY: whether money moved or may have.`,
     )
     .action((_: unknown, command: Command) => {
       const options = listOptions.parse(command.opts());

@@ -32,5 +32,5 @@ export function endingInTime(client: DynamoDBClient): DynamoDBClient {
 }
 
 /** Milliseconds until the end of the invocation's time; infinite outside of one. */
-export const timeLeftMs = (): number =>
+export const leftOfInvocationMs = (): number =>
   (ends.getStore()?.atMs ?? Number.POSITIVE_INFINITY) - performance.now();

@@ -1,7 +1,7 @@
 import http from 'node:http';
 import https from 'node:https';
 import Stripe from 'stripe';
-import { timeLeftMs } from './deadline';
+import { leftOfInvocationMs } from './deadline';
 import { unreadableError } from './stripe-outcome';
 
 /**
@@ -30,7 +30,7 @@ export class StripeHttpClient extends Stripe.HttpClient {
       request.destroy(
         request.socket?.connecting === false ? Stripe.HttpClient.makeTimeoutError() : new NotConnected(),
       );
-    const leftMs = Math.max(0, Math.min(timeoutMs, timeLeftMs()));
+    const leftMs = Math.max(0, Math.min(timeoutMs, leftOfInvocationMs()));
     const timer = setTimeout(giveUp, leftMs);
     try {
       if (leftMs === 0) giveUp();

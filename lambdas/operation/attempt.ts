@@ -120,9 +120,13 @@ export async function attempt(
     roomMs > 0
       ? call(ports, operation, Math.min(roomMs, providerTimeoutMs(ports.limits)))
       : ({ kind: 'notSent', reason: 'out_of_time' } as const);
-  // Told while the call is on its way.
-  ports.telemetry.changed(operation, from);
-  const outcome = await answer;
+  let outcome: Outcome;
+  try {
+    // Told while the call is on its way.
+    ports.telemetry.changed(operation, from);
+  } finally {
+    outcome = await answer;
+  }
   ports.telemetry.attempted(operation, outcome, ports.clock() - startedAtMs);
   ports.gate.count(paidBy, outcome);
   return outcome;

@@ -31,7 +31,7 @@ export interface Shut {
 
 /**
  * What stands between one batch and the provider: the retry budget and the breaker of the whole service. Tokens are
- * taken once, when the first retry asks, and calls are counted once, when the batch is done.
+ * taken once, when the first retry asks, and calls are counted once, when the last has ended.
  */
 export class Gate {
   #purchase: Promise<void> | undefined;

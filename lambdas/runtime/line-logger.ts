@@ -6,7 +6,8 @@ const serviceName = 'charge-once';
 
 /**
  * Powertools' Logger, with lines of level INFO made in a quarter of the time. Each operation has two of them, of texts and
- * numbers: nothing has to be merged, and no error or cycle be looked for.
+ * numbers: nothing has to be merged, and no error or cycle be looked for. So their details are no errors, and none has the
+ * name of an attribute that every line has. Without `sampling_rate`: there is no sampling.
  */
 export class LineLogger extends Logger {
   constructor(private readonly always: LogAttributes) {

@@ -1,6 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import { DynamoDBClient, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb';
 import { SQSClient } from '@aws-sdk/client-sqs';
-import { nanoid } from 'nanoid';
 import toFastProperties from 'to-fast-properties';
 import { endingInTime } from '../adapters/deadline';
 import { DynamoDbStore } from '../adapters/dynamodb-store';
@@ -70,7 +70,7 @@ export function createService(environment: ServiceEnvironment, variables: Variab
 }
 
 /** 96 random bits in 16 characters. */
-export const newClaimId = (): string => nanoid(16);
+export const newClaimId = (): string => randomBytes(12).toString('base64url');
 
 /** A wrong combination is refused at synth; a process that meets one anyway says so and stays safe by construction. */
 function warnOf({ limits, settings }: ServiceEnvironment, telemetry: Telemetry): void {
@@ -94,12 +94,12 @@ export const clientDefaults = (limits: Limits) => {
 
 /**
  * A third of an update's processor time in the SDK is what is the same each time: the chain of its middleware, and an endpoint of the
- * account, which is looked up with the credentials. The endpoint of the region is one for all.
+ * account, which is looked up with the credentials. The endpoint of the region is one for all. docs/decisions/0015 has the rest.
  */
 const tableDefaults = { cacheMiddleware: true, accountIdEndpointMode: 'disabled', sha256: Sha256 } as const;
 
 /** A client of the table without what it would only say of itself: a twentieth of a message's processor time. */
-function tableClient(config: DynamoDBClientConfig): DynamoDBClient {
+export function tableClient(config: DynamoDBClientConfig): DynamoDBClient {
   const client = new DynamoDBClient({ ...config, ...tableDefaults });
   // The SDK copies its configuration three times for each request.
   toFastProperties(client.config);

@@ -68,7 +68,7 @@ export async function measureBundles(folder: string): Promise<Bundles> {
   return { bundles, load: compared({ ours, stock }) };
 }
 
-/** Bundles a program as functions are bundled for AWS. @returns the file */
+/** Bundles a program with everything inside, as most teams would if nothing else is said. @returns the file */
 export async function bundle(
   entry: string,
   outfile: string,

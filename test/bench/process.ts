@@ -77,7 +77,7 @@ async function cpuMs({ ownTime }: Bench, work: () => Promise<void>): Promise<num
   const before = process.cpuUsage();
   await work();
   const { user, system } = process.cpuUsage(before);
-  return (user + system - ownTime.take()) / 1000;
+  return (user + system - ownTime.take().cpuUs) / 1000;
 }
 
 /** Wall time of full batches whose provider calls take 100 ms, for each operation, the stand-ins' own taken off. */
@@ -89,7 +89,7 @@ async function elapsedOf(bench: Bench): Promise<Compared> {
     bench.ownTime.take();
     const before = performance.now();
     await deliver(bench.handlers[side], batch);
-    const tookMs = performance.now() - before - bench.ownTime.take() / 1000;
+    const tookMs = performance.now() - before - bench.ownTime.take().wallMs;
     elapsed[side].push(tookMs / batchSize);
   }
   bench.provider.delayMs = 0;

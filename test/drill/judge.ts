@@ -205,8 +205,9 @@ function moneyChecks({ effects, jobs, records, standInFound }: Evidence): Check[
 function lossChecks({ jobs, records, deadLetters, poison, parked }: Evidence): Check[] {
   const given = deadLetters.filter((body) => !poison.includes(body)).map(operationIn);
   const isSeen = ({ key }: SentJob) => {
-    const state = records.get(key)?.state;
-    return state !== undefined && (isTerminal(state) || (state === 'parked' && given.includes(key)));
+    const record = records.get(key);
+    if (!record || isTerminal(record.state)) return record !== undefined;
+    return record.state === 'parked' && (given.includes(key) || record.dueAtMs !== undefined);
   };
   const missingPoison = poison.filter((body) => !deadLetters.includes(body));
   return [
