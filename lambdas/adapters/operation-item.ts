@@ -5,59 +5,62 @@ import { keyOf } from '../operation/ports';
 import { parkedReasons, states } from '../operation/state';
 import { table } from './table';
 
-const ms = z.number();
+// A schema takes time at each cold start: what is the same is made once.
+const text = z.string();
+const number = z.number();
+const mayBe = { text: z.optional(text), number: z.optional(number) };
 
 const record = {
   [table.partitionKey]: z.string().check(z.regex(/^op#[^#]+#[^#]+$/)),
-  inputDigest: z.string(),
+  inputDigest: text,
   state: z.enum(states),
-  claimId: z.optional(z.string()),
-  leaseExpiresAtMs: z.optional(ms),
-  attemptCount: z.number(),
-  attemptLimit: z.number(),
-  redriveCount: z.number(),
-  effectPossibleSinceMs: z.optional(ms),
-  effectPossibleClaimId: z.optional(z.string()),
-  absentProvenAtMs: z.optional(ms),
-  providerKey: z.string(),
-  providerParamsVersion: z.number(),
-  providerRef: z.optional(z.string()),
+  claimId: mayBe.text,
+  leaseExpiresAtMs: mayBe.number,
+  attemptCount: number,
+  attemptLimit: number,
+  redriveCount: number,
+  effectPossibleSinceMs: mayBe.number,
+  effectPossibleClaimId: mayBe.text,
+  absentProvenAtMs: mayBe.number,
+  providerKey: text,
+  providerParamsVersion: number,
+  providerRef: mayBe.text,
   result: z.optional(
     z.object({
-      amountMinor: z.optional(z.number()),
-      currency: z.optional(z.string()),
-      chargeId: z.optional(z.string()),
+      amountMinor: mayBe.number,
+      currency: mayBe.text,
+      chargeId: mayBe.text,
     }),
   ),
-  error: z.optional(z.object({ code: z.string(), message: z.string(), declineCode: z.optional(z.string()) })),
+  error: z.optional(z.object({ code: text, message: text, declineCode: mayBe.text })),
   parkedReason: z.optional(z.enum(parkedReasons)),
-  parkedAtMs: z.optional(ms),
-  escalatedAtMs: z.optional(ms),
+  parkedAtMs: mayBe.number,
+  escalatedAtMs: mayBe.number,
   intervention: z.optional(
     z.object({
       action: z.enum(['settled', 'proven_absent', 'retried', 'cancelled', 'discarded', 'adopted']),
-      by: z.string(),
-      atMs: ms,
-      evidence: z.optional(z.string()),
+      by: text,
+      atMs: number,
+      evidence: mayBe.text,
     }),
   ),
-  cancelRequestedAtMs: z.optional(ms),
-  deadlineAtMs: ms,
-  refunds: z.optional(z.record(z.string(), z.object({ amountMinor: z.number(), reservedAtMs: ms }))),
-  refundedMinor: z.optional(z.number()),
+  cancelRequestedAtMs: mayBe.number,
+  deadlineAtMs: number,
+  refunds: z.optional(z.record(text, z.object({ amountMinor: number, reservedAtMs: number }))),
+  refundedMinor: mayBe.number,
   acceptedBy: z.enum(['api', 'queue']),
-  createdAtMs: ms,
-  updatedAtMs: ms,
-  openShard: z.optional(z.number()),
-  dueAtMs: z.optional(ms),
-  expiresAtSeconds: z.optional(z.number()),
+  createdAtMs: number,
+  updatedAtMs: number,
+  openShard: mayBe.number,
+  dueAtMs: mayBe.number,
+  expiresAtSeconds: mayBe.number,
 };
 
 const payment = {
-  amountMinor: z.number(),
-  currency: z.string(),
-  customerId: z.string(),
-  paymentMethodId: z.string(),
+  amountMinor: number,
+  currency: text,
+  customerId: text,
+  paymentMethodId: text,
 };
 const charge = { ...record, type: z.literal('charge') };
 
@@ -70,12 +73,12 @@ const item = z.discriminatedUnion('type', [
     z.object({
       ...charge,
       version: z.literal(1),
-      input: z.pipe(z.object({ ...payment, invoiceId: z.string() }), z.transform(upcastChargeV1)),
+      input: z.pipe(z.object({ ...payment, invoiceId: text }), z.transform(upcastChargeV1)),
     }),
     z.object({
       ...charge,
       version: z.literal(2),
-      input: z.object({ ...payment, reference: z.string(), description: z.optional(z.string()) }),
+      input: z.object({ ...payment, reference: text, description: mayBe.text }),
     }),
   ]),
   z.object({
@@ -83,11 +86,11 @@ const item = z.discriminatedUnion('type', [
     version: z.literal(1),
     type: z.literal('refund'),
     input: z.object({
-      chargeOperationId: z.string(),
-      amountMinor: z.number(),
+      chargeOperationId: text,
+      amountMinor: number,
       reason: z.optional(z.enum(['duplicate', 'fraudulent', 'requested_by_customer'])),
     }),
-    chargeRef: z.optional(z.string()),
+    chargeRef: mayBe.text,
   }),
 ]);
 

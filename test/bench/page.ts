@@ -36,7 +36,7 @@ has nothing like it. Write units are worked out from the items' sizes, refused w
 
 Both run in one process, in turns, on a table and a provider in memory: requests end where the AWS SDK and Stripe's SDK would
 give them to the network, so their own work is counted, and that of sockets and TLS is not, nor the stand-ins' own time. Times are medians, ratios are
-medians of the ratios of neighbouring rounds. They say more than the times, which are of one machine that does other things too. A call of the table takes no
+medians of the ratios of neighbouring rounds, and of both the middle one of five processes. They say more than the times, which are of one machine that does other things too. A call of the table takes no
 time here; on AWS a batch of ours waits for one read more, before the calls. The write that counts them runs beside those that settle.
 
 ## The bundles

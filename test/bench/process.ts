@@ -33,7 +33,7 @@ export interface Measured {
 }
 
 /** Rounds of each measurement. In each, the consumers take turns. */
-const rounds = 51;
+const rounds = 25;
 const batchesOfRound = 5;
 /** 5000 messages of each consumer: a worker's process handles many more. */
 const warmUpRounds = 100;
