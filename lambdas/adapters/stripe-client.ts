@@ -50,11 +50,25 @@ export class StripeClients {
 }
 
 /** The object that a call gives, or the error that it throws. */
-export async function answerOf(call: Promise<unknown>): Promise<Answer> {
+export async function answerOf(call: () => Promise<unknown>): Promise<Answer> {
   try {
-    return { object: await call };
+    return { object: await withoutStack(call) };
   } catch (error) {
     return { error };
+  }
+}
+
+/**
+ * The SDK writes out the stack of every request, in case that it fails; nobody looks at it here. With the source maps of a
+ * function each would be looked up in them.
+ */
+function withoutStack<T>(begin: () => T): T {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 0;
+  try {
+    return begin();
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
 }
 

@@ -17,7 +17,7 @@ export async function effectsPage(
   if (!options) return outOfTime;
   const position = after === undefined ? {} : { starting_after: after };
   const params = { created: { gte: Math.floor(sinceMs / 1000) }, limit: 100, ...position };
-  const answer = await answerOf(listOf(call.stripe, type, params, options));
+  const answer = await answerOf(() => listOf(call.stripe, type, params, options));
   if ('error' in answer) return notTold(chargeOutcomeOf(answer));
   const page = pageSchema.safeParse(answer.object);
   if (!page.success) return { kind: 'unknown', reason: 'unreadable_list' };

@@ -22,7 +22,7 @@ export async function findCharge(call: StripeCall, operation: Charge): Promise<F
   if (providerRef !== undefined) {
     const options = call.options();
     if (!options) return outOfTime;
-    const answer = await answerOf(call.stripe.paymentIntents.retrieve(providerRef, {}, options));
+    const answer = await answerOf(() => call.stripe.paymentIntents.retrieve(providerRef, {}, options));
     if ('object' in answer) return judgeIntent(call, operation, answer.object);
     if (!isMissing(answer)) return notTold(chargeOutcomeOf(answer));
   }
@@ -43,7 +43,7 @@ export async function findRefund(call: StripeCall, operation: Refund): Promise<F
   if (providerRef !== undefined) {
     const options = call.options();
     if (!options) return outOfTime;
-    const answer = await answerOf(call.stripe.refunds.retrieve(providerRef, {}, options));
+    const answer = await answerOf(() => call.stripe.refunds.retrieve(providerRef, {}, options));
     if ('object' in answer) return judgeRefund(answer.object);
     if (!isMissing(answer)) return notTold(refundOutcomeOf(answer));
   }
@@ -66,7 +66,7 @@ export async function inspectEffect(
   if (!options) return { finding: outOfTime, owner: 'unmarked' };
   const { paymentIntents, refunds } = call.stripe;
   const isCharge = operation.type === 'charge';
-  const answer = await answerOf(
+  const answer = await answerOf(() =>
     isCharge ? paymentIntents.retrieve(providerRef, {}, options) : refunds.retrieve(providerRef, {}, options),
   );
   const outcome = isCharge ? chargeOutcomeOf(answer) : refundOutcomeOf(answer);
@@ -104,7 +104,7 @@ export async function checkKey(call: StripeCall, needsCustomers: boolean): Promi
   const checks: Check[] = [];
   for (const [name, ask] of Object.entries(asks)) {
     const options = call.options();
-    const outcome = options ? chargeOutcomeOf(await answerOf(ask(options))) : undefined;
+    const outcome = options ? chargeOutcomeOf(await answerOf(() => ask(options))) : undefined;
     checks.push({ name, ...permissionOf(outcome) });
   }
   return checks;
@@ -145,7 +145,7 @@ export async function cancelIntent(
   const unproven: Outcome = { kind: 'unknown', reason: 'cancel_unproven', keySpent: false, providerRef };
   const options = call.options(`${providerKey}/cancel`);
   if (!options) return unproven;
-  const object = intentOf(await answerOf(call.stripe.paymentIntents.cancel(providerRef, {}, options)));
+  const object = intentOf(await answerOf(() => call.stripe.paymentIntents.cancel(providerRef, {}, options)));
   const status = intentIn(object)?.status;
   if (status === 'succeeded') return chargeOutcomeOf({ object });
   if (status !== 'canceled') return unproven;
@@ -241,7 +241,7 @@ async function listAll(
     const options = call.options();
     if (!options) return outOfTime;
     const after = objects.at(-1)?.id;
-    const answer = await answerOf(page(after === undefined ? {} : { starting_after: after }, options));
+    const answer = await answerOf(() => page(after === undefined ? {} : { starting_after: after }, options));
     if ('error' in answer) return notTold(chargeOutcomeOf(answer));
     const parsed = list.safeParse(answer.object);
     if (!parsed.success) return { kind: 'unknown', reason: 'unreadable_list' };

@@ -33,7 +33,7 @@ export class StripeProvider implements Provider {
       if (refused) return refused;
       const options = call.options(operation.providerKey);
       if (!options) return outOfTime;
-      const answer = await answerOf(call.stripe.paymentIntents.create(params, options));
+      const answer = await answerOf(() => call.stripe.paymentIntents.create(params, options));
       const intent = 'object' in answer ? intentIn(answer.object) : undefined;
       if (intent?.status !== 'requires_action') return chargeOutcomeOf(answer);
       return cancelIntent(call, operation, intent.id);
@@ -46,7 +46,7 @@ export class StripeProvider implements Provider {
     return this.#withKey(timeoutMs, async (call) => {
       const options = call.options(operation.providerKey);
       if (!options) return outOfTime;
-      const outcome = refundOutcomeOf(await answerOf(call.stripe.refunds.create(params, options)));
+      const outcome = refundOutcomeOf(await answerOf(() => call.stripe.refunds.create(params, options)));
       return outcome.kind === 'effectExists' ? ownRefund(call, operation, outcome.error) : outcome;
     });
   }
@@ -108,7 +108,7 @@ async function refusedCustomer(
 ): Promise<Outcome | undefined> {
   const options = call.options();
   if (!options) return outOfTime;
-  const answer = await answerOf(call.stripe.customers.retrieve(input.customerId, {}, options));
+  const answer = await answerOf(() => call.stripe.customers.retrieve(input.customerId, {}, options));
   if ('error' in answer) {
     const outcome = chargeOutcomeOf(answer);
     // Nothing was asked for yet that could move money.
