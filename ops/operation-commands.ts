@@ -42,7 +42,8 @@ export function operationCommands(program: Command, act: Act): void {
       'after',
       `
 These are deferred in the table, accepted and not yet taken, settling, or parked: with a possible effect, or where
-perhaps no dead letter tells of it. What has ended, and what a message will bring back, is not among them: show it by its id. MONEY: whether money moved or may have.`,
+perhaps no dead letter tells of it. What has ended, and what a message will bring back, is not among them: show it
+by its id. MONEY: whether money moved or may have.`,
     )
     .action((_: unknown, command: Command) => {
       const options = listOptions.parse(command.opts());

@@ -75,6 +75,19 @@ describe('an ordinary life', () => {
     expect(isCountedFirst).toBe(true);
   });
 
+  test('a claim is told while its call is on its way', async () => {
+    const charge = job();
+    let told: unknown;
+    const run = async () => {
+      told = bench.logs();
+    };
+    fault(charge, { kind: 'hook', at: 'beforeEffect', run });
+    expect(await deliverOne(charge)).toEqual(acknowledged);
+    expect(told).toContainEqual(
+      expect.objectContaining({ message: 'operation running', operationId: charge.operationId }),
+    );
+  });
+
   test('a first delivery charges once, settles and is acknowledged', async () => {
     const charge = job();
     expect(await deliverOne(charge)).toEqual(acknowledged);

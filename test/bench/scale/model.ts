@@ -1,4 +1,5 @@
 import { limitsFrom } from '../../../lambdas/operation/limits';
+import { alarms } from '../../../lib/alarms';
 import type { Measured, Path } from './measure';
 import type { Counts } from './metered-bench';
 import { costOf, prices } from './prices';
@@ -37,7 +38,7 @@ export const assumed = {
   /** An event source that finds nothing asks again 15 times a minute: five pollers that wait 20 s each. */
   emptyReceivesPerMonth: 15 * 60 * 730,
   metrics: 80,
-  alarms: 20,
+  alarms: alarms.length,
   /** Nothing is planned fuller than this. */
   fill: 0.5,
 } as const;
